@@ -88,8 +88,8 @@ def _cast(sample: Any, source: torch.dtype, dtype: torch.dtype) -> SampleInput:
 def _order(total: int, few: int) -> list[int]:
     """Return the order of samples: the first one, `few` - 1 random ones, then the rest, shuffled.
 
-    The order is random because samples are often a Cartesian product: every n-th sample could miss
-    some values of a factor.
+    The order is random because samples are often a Cartesian product, so that every n-th sample
+    might miss some values of a factor.
     """
     others = range(1, total)
     early = sorted(random.Random(few).sample(others, min(few - 1, len(others))))

@@ -14,7 +14,8 @@ from torch.testing._internal.opinfo.core import DecorateInfo
 
 from tests.conformance.samples import name
 
-# Patterns of operator, dtype and check, then a relative and an absolute tolerance, and the reason.
+# Each row has patterns for the operator, dtype and check, the relative and the absolute tolerance,
+# and the reason.
 TABLE: tuple[tuple[str, str, str, float, float, str], ...] = (
     ("erfinv", "float32", "backward", 1e-5, 0.0, "exp(y**2): 2*y**2 times the error of y"),
     ("special.hermite_polynomial_he", "float32", "*", 1e-5, 1e-3, "terms of about 1000 cancel"),

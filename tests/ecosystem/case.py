@@ -89,7 +89,7 @@ class Run:
         return value
 
     def compiled(self, function: _F) -> _F:
-        """Return `function`, a function or module, compiled if this run compiles."""
+        """Return a function or module, compiled with torch.compile if this run compiles."""
         if not self.compiles:
             return function
         compiled: Any = torch.compile(function)
@@ -163,7 +163,7 @@ def mean_square(output: Any) -> torch.Tensor:
 
 
 def tensors(value: Any, name: str = "") -> dict[str, torch.Tensor]:
-    """Return the tensors and numbers in a nested value (dicts, lists, objects), by path."""
+    """Map paths to the tensors and scalars in a nested value (dicts, lists, objects)."""
     if isinstance(value, torch.Tensor):
         return {name: value}
     if isinstance(value, bool | int | float | complex):

@@ -2,7 +2,7 @@
 """Constraints for targets that work with only some of the torches."""
 
 # The `target_compatible_with` of targets that need the release compiled from source. In other
-# builds, wildcards skip such a target, and naming it is an error with the constraint's name.
+# builds, wildcards skip such a target, and naming it is an error that names the constraint.
 ONLY_FROM_SOURCE = select({
     "//third_party/torch:from_source": [],
     "//conditions:default": ["//third_party/torch:needs_config_static"],
