@@ -21,8 +21,8 @@ import torch
 from benchmarks.tpu_eager.cases import CASES, Case
 from benchmarks.tpu_eager.torch_peers import SETTINGS, Torch
 
-# The number of operators issued in a row. Fused mode only records them, because they are too few for
-# it to start running them.
+# The number of operators issued in a row. Fused mode only records them, because it starts to run
+# operators only after recording more of them.
 _BURST = 48
 # The number of warm-up runs. The result of the last one must agree in all programs.
 _WARM = 3

@@ -33,7 +33,7 @@ _TAIL = 60
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """The result of a case. `error` is empty if all ranks passed. Other fields are maxima over ranks."""
+    """The result of a case. `error` is empty if all passed. Other fields are maxima over ranks."""
 
     error: str
     difference: float
