@@ -101,7 +101,7 @@ def backward(op: Any, sample: Sample, place: Place) -> Seen:
 
 
 def out(op: Any, sample: Sample, place: Place, template: Seen) -> Seen:
-    """Record two calls: out= is a strided part of a larger tensor, and then an empty tensor."""
+    """Record two calls: out= is first a strided view of a larger tensor, then an empty tensor."""
     observation = Seen()
     for make in (_spread, _empty):
         args, kwargs = placed(op, sample, place.device, wider=place.wider)

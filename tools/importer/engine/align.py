@@ -290,8 +290,9 @@ def _anchors(
 ) -> list[tuple[int, int]]:
     """Return the longest chain of lines that are unique in both ranges and in the same order.
 
-    Lines that are unique in the whole files take precedence. Otherwise, a function body that is
-    repeated elsewhere in the file would outvote the function's name.
+    Lines that are unique in both files as a whole, not just in the ranges, take precedence.
+    Otherwise, a function body that is repeated elsewhere in the file would outvote the function's
+    name.
     """
     old, new = pair.old, pair.new
     once = {line for line, count in Counter(old[start:stop]).items() if count == 1}

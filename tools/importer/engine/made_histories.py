@@ -56,7 +56,7 @@ class Merge:
 
     @cached_property
     def story(self) -> Story:
-        """Return the same merge as edits by position, which determine the right result."""
+        """Return this merge as positional edits, from which the expected result follows."""
         upstream, patch = (edits(self.base, side) for side in (self.ours, self.theirs))
         return Story(
             texts(self.base),

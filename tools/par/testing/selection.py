@@ -2,8 +2,8 @@
 """Deselect test cases that run only with `--config=full`.
 
 All cases marked with `@pytest.mark.full` are deselected. Of each test function's other cases, one
-in `sample`, an attribute of par_test and par_tests, is kept. Each CI run runs some of the targets
-with the tag `full` or `budget` in full.
+out of every `sample` is kept (`sample` is an attribute of par_test and par_tests). Each CI run runs
+some of the targets with the tag `full` or `budget` in full.
 """
 
 from __future__ import annotations
