@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
 from tools.importer.snapshot import Blob
 
+_FILE = "file.py"
 _ALONE = {
     "GIT_CONFIG_GLOBAL": "/dev/null",
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -27,40 +29,28 @@ class RefusedByGit(AssertionError):
 
 
 class RealGit:
-    """git plumbing in a bare repository, where line-ending and mode settings have no effect."""
+    """git plumbing in a bare repository, where line-ending and mode settings have no effect.
+
+    Only `am` uses a working tree, because `git am` needs one.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._index = directory / "scratch-index"
+        self._work_tree = directory / "work-tree"
         self("init", "-q", "--bare", ".")
+        self("config", "gc.auto", "0")
 
     def __call__(self, *arguments: str, stdin: bytes = b"", check: bool = True) -> bytes:
         """Run git and return its output. With `check`, raise RefusedByGit if git fails."""
-        done = subprocess.run(
-            ["git", *arguments],
-            cwd=self.directory,
-            env=_ALONE | {"GIT_INDEX_FILE": str(self._index)},
-            input=stdin,
-            capture_output=True,
-            check=False,
-        )
-        if check and done.returncode:
-            raise RefusedByGit(f"git {arguments[0]}: {done.stderr.decode('utf-8', 'replace')}")
-        return done.stdout
+        return _checked(self._run(*arguments, stdin=stdin), check=check)
 
     def commit(self, branch: str, files: Mapping[str, Blob], message: str = "x") -> str:
         """Commit `files` as a whole tree to `branch`, which may be new. Returns the commit id."""
         ref = f"refs/heads/{branch}"
         parent = self("rev-parse", "--verify", "-q", ref, check=False).decode().strip()
-        out = [b"commit %s\nmark :1\ncommitter A <a@example.com> 1 +0000\n" % ref.encode()]
-        out.append(_data(message.encode()))
-        if parent:
-            out.append(b"from %s\n" % parent.encode())
-        out.append(b"deleteall\n")
-        for path, blob in files.items():
-            out.append(b"M %s inline %s\n" % (blob.mode.encode(), _quoted(path)))
-            out.append(_data(blob.data))
-        self("fast-import", "--quiet", "--force", stdin=b"".join(out) + b"done\n")
+        stream = _commit(ref, files, message, parent)
+        self("fast-import", "--quiet", "--force", stdin=stream + b"done\n")
         return self("rev-parse", ref).decode().strip()
 
     def files(self, tree: str) -> dict[str, Blob]:
@@ -83,6 +73,71 @@ class RealGit:
     def diff(self, before: str, after: str, *options: str) -> bytes:
         """Return git's patch from one commit to the other, with full ids and binary data."""
         return self("diff-tree", "-p", "--binary", "--full-index", *options, before, after)
+
+    def merge_file(self, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
+        """Return the text that `git merge-file` merges; None for a conflict."""
+        names = []
+        for name, data in (("ours", ours), ("base", base), ("theirs", theirs)):
+            (self.directory / f"text-{name}").write_bytes(data)
+            names.append(f"text-{name}")
+        done = self._run("merge-file", "-p", *names)
+        # The exit status is the number of conflicts, or 255 for an error.
+        _checked(done, check=done.returncode > 127)
+        return done.stdout if done.returncode == 0 else None
+
+    def am(self, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
+        """Return the text after `git am -3` of a patch onto `ours`; None if git stops."""
+        stream = b""
+        for branch, text, parent in (
+            ("base", base, ""),
+            ("theirs", theirs, "refs/heads/base"),
+            ("ours", ours, ""),
+        ):
+            ref = f"refs/heads/{branch}"
+            stream += b"reset %s\n" % ref.encode()
+            stream += _commit(ref, {_FILE: Blob(text)}, "x", parent)
+        self("fast-import", "--quiet", "--force", stdin=stream + b"done\n")
+        mail = self("format-patch", "--stdout", "--full-index", "base..theirs")
+        self._work_tree.mkdir(exist_ok=True)
+        _checked(self._run("checkout", "-q", "-f", "--detach", "ours", work_tree=True), check=True)
+        if self._run("am", "-q", "-3", "--keep-cr", stdin=mail, work_tree=True).returncode:
+            shutil.rmtree(self.directory / "rebase-apply")
+            return None
+        return (self._work_tree / _FILE).read_bytes()
+
+    def _run(
+        self, *arguments: str, stdin: bytes = b"", work_tree: bool = False
+    ) -> subprocess.CompletedProcess[bytes]:
+        environment = _ALONE | {"GIT_INDEX_FILE": str(self._index)}
+        if work_tree:
+            environment |= {"GIT_DIR": str(self.directory), "GIT_WORK_TREE": str(self._work_tree)}
+        return subprocess.run(
+            ["git", *arguments],
+            cwd=self._work_tree if work_tree else self.directory,
+            env=environment,
+            input=stdin,
+            capture_output=True,
+            check=False,
+        )
+
+
+def _checked(done: subprocess.CompletedProcess[bytes], *, check: bool) -> bytes:
+    if check and done.returncode:
+        raise RefusedByGit(f"git {done.args[1]}: {done.stderr.decode('utf-8', 'replace')}")
+    return done.stdout
+
+
+def _commit(ref: str, files: Mapping[str, Blob], message: str, parent: str) -> bytes:
+    """Return a commit for `git fast-import`."""
+    out = [b"commit %s\nmark :1\ncommitter A <a@example.com> 1 +0000\n" % ref.encode()]
+    out.append(_data(message.encode()))
+    if parent:
+        out.append(b"from %s\n" % parent.encode())
+    out.append(b"deleteall\n")
+    for path, blob in files.items():
+        out.append(b"M %s inline %s\n" % (blob.mode.encode(), _quoted(path)))
+        out.append(_data(blob.data))
+    return b"".join(out)
 
 
 def _data(data: bytes) -> bytes:
