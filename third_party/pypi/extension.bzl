@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The module extension `pypi`: the hub `@pypi`, and one repository for each locked wheel.
 
-Every module may add locks. All are merged, so a build has one version of a package.
+Every module may add locks. All are merged, so a build has one version of a package. An imported
+project takes the place of a locked wheel with `replace`.
 """
 
-load(":merge.bzl", "check_requirements", "file_name", "merge_annotations", "merge_locks")
+load(":merge.bzl", "check_requirements", "file_name", "merge_annotations", "merge_locks", "replaced_wheels")
 load(":repositories.bzl", "hub_repository", "wheel_repository", "wheel_repository_name")
 
 _TORCH_PIN = Label("//third_party/torch:pin.json")
@@ -51,12 +52,29 @@ def _annotations(mctx, tags, packages):
         fail(error)
     return annotations
 
+def _replaced(mctx, packages):
+    # torch_google replaces wheels of its dev locks, which other workspaces lack.
+    replaced, error = replaced_wheels(
+        [
+            (tag.wheel, str(tag.by), module.is_root)
+            for module in mctx.modules
+            for tag in module.tags.replace
+        ],
+        packages,
+    )
+    if error:
+        fail(error)
+    return replaced
+
 def _pypi_impl(mctx):
     tags = _tags(mctx)
     packages = _packages(mctx, tags)
     annotations = _annotations(mctx, tags, packages)
+    replaced = _replaced(mctx, packages)
     files = {name: annotations.get(name, {}).get("files", {}) for name in packages}
     for name, package in packages.items():
+        if name in replaced:
+            continue
         wheel_repository(
             name = wheel_repository_name(name),
             distribution = package["distribution"],
@@ -64,6 +82,7 @@ def _pypi_impl(mctx):
             filename = package["filename"],
             files = files[name],
             lock = package["lock"],
+            replaced = {each: replaced[each] for each in package["requires"] if each in replaced},
             requires = package["requires"],
             sha256 = package["sha256"],
             toolkit = annotations.get(name, {}).get("toolkit", ""),
@@ -73,6 +92,7 @@ def _pypi_impl(mctx):
         )
     hub_repository(
         name = "pypi",
+        replaced = replaced,
         wheels = {name: named.keys() for name, named in files.items()},
     )
     return mctx.extension_metadata(reproducible = True)
@@ -88,8 +108,19 @@ _lock = tag_class(
     },
 )
 
+_replace = tag_class(
+    doc = "A target that the build uses in place of a locked wheel, also for wheels that require it.",
+    attrs = {
+        "by": attr.label(doc = "The target, such as `@accelerate`.", mandatory = True),
+        "wheel": attr.string(doc = "The wheel's normalised name.", mandatory = True),
+    },
+)
+
 pypi = module_extension(
     implementation = _pypi_impl,
     doc = "Makes the locked wheels available as `@pypi//NAME`.",
-    tag_classes = {"lock": _lock},
+    tag_classes = {
+        "lock": _lock,
+        "replace": _replace,
+    },
 )

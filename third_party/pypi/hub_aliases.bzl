@@ -3,17 +3,17 @@
 
 load(":wheel_targets.bzl", "WHEEL_GROUPS")
 
-def hub_aliases(*, name, repository, files):
+def hub_aliases(*, name, wheel, files):
     """Declares `@pypi//NAME` for the wheel, `@pypi//NAME:GROUP` and `@pypi//NAME:FILE` for files.
 
     Args:
       name: the wheel's normalised name.
-      repository: the wheel's repository.
+      wheel: the label of the wheel. Its package has the groups and the files.
       files: names of the wheel's single-file targets.
     """
-    _alias(name, "@%s//:wheel" % repository)
+    _alias(name, wheel)
     for target in WHEEL_GROUPS + files:
-        _alias(target, "@%s//:%s" % (repository, target))
+        _alias(target, "%s:%s" % (wheel.rpartition(":")[0], target))
 
 def _alias(name, actual):
     native.alias(

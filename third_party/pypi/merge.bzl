@@ -106,6 +106,31 @@ def merge_annotations(files, packages):
             origins.setdefault(key, file)
     return merged, None
 
+def replaced_wheels(tags, packages):
+    """Return the wheels in whose place the build uses other targets, such as imported projects.
+
+    Args:
+      tags: (wheel, label of the target, whether to reject an unknown wheel) triples.
+      packages: the merged packages.
+
+    Returns:
+      ({key: label}, None), or (None, a one-line error).
+    """
+    replaced = {}
+    for wheel, label, strict in tags:
+        if wheel not in packages:
+            if strict:
+                return None, "pypi.replace(wheel = \"%s\"): no lock has this wheel. Remove the line, or correct the name." % wheel
+            continue
+        if replaced.get(wheel, label) != label:
+            return None, "pypi.replace(wheel = \"%s\") is given for both %s and %s. Remove one: a build has one version of a package." % (
+                wheel,
+                replaced[wheel],
+                label,
+            )
+        replaced[wheel] = label
+    return replaced, None
+
 def _path(name):
     """Return the path, from the root of its repository, of the file with this label."""
     return name.partition("//")[2].replace(":", "/").removeprefix("/")

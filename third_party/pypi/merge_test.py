@@ -19,6 +19,7 @@ check_requirements: Callable[..., str | None] = _NAMESPACE["check_requirements"]
 file_name: Callable[..., str] = _NAMESPACE["file_name"]
 merge_annotations: Callable[..., tuple[Any, str | None]] = _NAMESPACE["merge_annotations"]
 merge_locks: Callable[..., tuple[Any, str | None]] = _NAMESPACE["merge_locks"]
+replaced_wheels: Callable[..., tuple[Any, str | None]] = _NAMESPACE["replaced_wheels"]
 
 _OURS = "@torch_google//third_party/pypi:lock.json"
 _YOURS = "//deps:mine.lock.json"
@@ -128,6 +129,21 @@ def test_two_annotations_of_a_package_must_agree() -> None:
     assert merge_annotations(same, {"a": {}}) == ({"a": row}, None)
     _, error = merge_annotations({**same, "g": ({"a": {}}, True)}, {"a": {}})
     assert error == "f and g annotate 'a' differently. Remove one entry."
+
+
+def test_a_target_takes_the_place_of_a_wheel() -> None:
+    tags = [("a", "@@a//:a", True), ("a", "@@a//:a", False)]
+    assert replaced_wheels(tags, {"a": {}, "b": {}}) == ({"a": "@@a//:a"}, None)
+    _, error = replaced_wheels([*tags, ("a", "@@c//:c", False)], {"a": {}})
+    assert error is not None
+    assert error.startswith('pypi.replace(wheel = "a") is given for both @@a//:a and @@c//:c. Rem')
+
+
+def test_a_wheel_that_no_lock_has_is_replaced_in_the_root_module_only() -> None:
+    _, error = replaced_wheels([("a", "@@a//:a", True)], {})
+    assert error is not None
+    assert error.startswith('pypi.replace(wheel = "a"): no lock has this wheel. Remove the line')
+    assert replaced_wheels([("a", "@@a//:a", False)], {}) == ({}, None)
 
 
 def test_files_are_named_as_the_root_module_names_them() -> None:

@@ -23,7 +23,7 @@ load("{hub_aliases}", "hub_aliases")
 
 hub_aliases(
     name = {name},
-    repository = {repository},
+    wheel = {wheel},
     files = {files},
 )
 """
@@ -32,7 +32,10 @@ def wheel_repository_name(name):
     """Returns the repository name of the wheel with a normalised name."""
     return "pypi_" + name
 
-def _wheel_label(name):
+def _wheel_label(name, replaced):
+    if name in replaced:
+        return replaced[name]
+
     # torch is not in any lock: its label is an alias of the selected release.
     return "@torch//:torch" if name == "torch" else "@%s//:wheel" % wheel_repository_name(name)
 
@@ -48,7 +51,7 @@ def _wheel_repository_impl(rctx):
         wheel_targets = Label(":wheel_targets.bzl"),
         distribution = repr(rctx.attr.distribution),
         version = repr(rctx.attr.version),
-        deps = repr([_wheel_label(name) for name in rctx.attr.requires]),
+        deps = repr([_wheel_label(name, rctx.attr.replaced) for name in rctx.attr.requires]),
         zip_safe = rctx.attr.zip_safe,
         files = repr(rctx.attr.files),
         cold = repr([] if rctx.attr.hot else ["."]),
@@ -66,6 +69,7 @@ wheel_repository = repository_rule(
         "files": attr.string_dict(doc = "Target name -> path in the wheel."),
         "hot": attr.bool(doc = "Store its code uncompressed, to map it at the start of programs."),
         "lock": attr.string(doc = "The lock that pins it, for messages.", mandatory = True),
+        "replaced": attr.string_dict(doc = "Normalised name of a required wheel -> label in its place."),
         "requires": attr.string_list(doc = "Normalised names of the wheels that it requires."),
         "sha256": attr.string(mandatory = True),
         "toolkit": attr.string(doc = "See par_wheel."),
@@ -80,14 +84,15 @@ def _hub_repository_impl(rctx):
         rctx.file(name + "/BUILD.bazel", _HUB_BUILD.format(
             hub_aliases = Label(":hub_aliases.bzl"),
             name = repr(name),
-            repository = repr(wheel_repository_name(name)),
-            files = repr(files),
+            wheel = repr(_wheel_label(name, rctx.attr.replaced)),
+            files = repr([] if name in rctx.attr.replaced else files),
         ))
 
 hub_repository = repository_rule(
     implementation = _hub_repository_impl,
     doc = "One package for each wheel, with aliases into the wheel's repository.",
     attrs = {
+        "replaced": attr.string_dict(doc = "Normalised name -> label in place of the wheel."),
         "wheels": attr.string_list_dict(
             doc = "Normalised name -> names of the wheel's single-file targets.",
             mandatory = True,

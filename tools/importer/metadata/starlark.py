@@ -30,14 +30,14 @@ def constant(file: Path, name: str) -> object:
 
 
 def calls(file: Path, function: str) -> list[Constants]:
-    """Return the keyword arguments of each top-level call of `function`.
+    """Return the keyword arguments of each top-level call of `function`, such as `pypi.lock`.
 
     Raises UserError if an argument is not a literal.
     """
     keywords = []
     for statement in _statements(file):
         call = statement.value if isinstance(statement, ast.Expr) else None
-        if isinstance(call, ast.Call) and _is_name(call.func, function):
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == function:
             keywords.append(_keywords(file, call))
     return keywords
 

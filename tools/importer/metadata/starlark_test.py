@@ -36,12 +36,15 @@ def test_pins_and_calls(tmp_path: Path) -> None:
         "_PINS = {\n    # why\n"
         '    "zlib": dict(urls = ["u"], files = {"a": "b"}),\n}\n'
         'bazel_dep(name = "b", version = "2", dev_dependency = True)\n'
+        'pypi.lock(file = "c")\n'
         "def f():\n    bazel_dep(name = 'inner')\n",
         encoding="utf-8",
     )
     assert constant(file, "_PINS") == {"zlib": {"urls": ["u"], "files": {"a": "b"}}}
     assert [call["name"] for call in calls(file, "bazel_dep")] == ["a", "b"]
     assert calls(file, "use_repo") == []
+    assert calls(file, "pypi.lock") == [{"file": "c"}]
+    assert calls(file, "lock") == []
 
 
 @pytest.mark.parametrize(
