@@ -39,6 +39,15 @@ class Inventory:
     wheels: Wheels
     modules: Sequence[Locked]
 
+    def replacement_of(self, wheel: str) -> str | None:
+        """Return the dependency that a build has in place of this wheel, if any."""
+        return next((each.name for each, _ in self.vendored if wheel in each.replaces), None)
+
+    def wheel_id(self, wheel: str) -> str:
+        """Return the id of the package that a wheel's key stands for."""
+        replacement = self.replacement_of(wheel)
+        return spdx_id("pypi", wheel) if replacement is None else spdx_id("vendored", replacement)
+
 
 def render(inventory: Inventory) -> bytes:
     """Return the document as JSON. The output is deterministic."""
@@ -55,7 +64,7 @@ def render(inventory: Inventory) -> bytes:
             "creators": [f"Tool: {inventory.name}-metadata"],
         },
         "packages": [_root(inventory), *packages],
-        "relationships": sorted(_relationships(inventory), key=lambda row: json.dumps(row)),
+        "relationships": _distinct(_relationships(inventory)),
     }
     digest = hashlib.sha256(_dumps(document)).hexdigest()
     document["documentNamespace"] = f"{_NAMESPACES}/{document['name']}-{digest}"
@@ -72,6 +81,8 @@ def _packages(inventory: Inventory) -> Iterator[_Json]:
         yield _vendored_package(vendored, metadata)
     for kind, rows in (("pypi", inventory.wheels.packages), ("bazel", inventory.modules)):
         for row in rows:
+            if kind == "pypi" and inventory.replacement_of(row.key) is not None:
+                continue
             yield _package(
                 spdx_id(kind, row.key),
                 row.name,
@@ -155,20 +166,26 @@ def _relationships(inventory: Inventory) -> Iterator[_Json]:
         else:
             yield _relation(_ROOT, "DEPENDS_ON", key)
         for need in vendored.needs:
-            yield _relation(key, "DEPENDS_ON", spdx_id("pypi", need))
+            yield _relation(key, "DEPENDS_ON", inventory.wheel_id(need))
     for direct in inventory.wheels.direct:
-        yield _relation(_ROOT, "DEPENDS_ON", spdx_id("pypi", direct))
+        yield _relation(_ROOT, "DEPENDS_ON", inventory.wheel_id(direct))
     for tool in inventory.wheels.of_tests:
-        yield _relation(spdx_id("pypi", tool), "TEST_TOOL_OF", _ROOT)
+        if inventory.replacement_of(tool) is None:
+            yield _relation(spdx_id("pypi", tool), "TEST_TOOL_OF", _ROOT)
     for wheel in inventory.wheels.packages:
         for need in wheel.needs:
-            yield _relation(spdx_id("pypi", wheel.key), "DEPENDS_ON", spdx_id("pypi", need))
+            yield _relation(inventory.wheel_id(wheel.key), "DEPENDS_ON", inventory.wheel_id(need))
     for module in inventory.modules:
         yield _relation(spdx_id("bazel", module.key), "BUILD_TOOL_OF", _ROOT)
 
 
 def _relation(left: str, kind: str, right: str) -> _Json:
     return {"spdxElementId": left, "relationshipType": kind, "relatedSpdxElement": right}
+
+
+def _distinct(rows: Iterable[_Json]) -> list[_Json]:
+    """Return the rows in order, each once: a replaced wheel may repeat its project's relation."""
+    return [json.loads(text) for text in sorted({json.dumps(row) for row in rows})]
 
 
 def _by_id(package: _Json) -> str:

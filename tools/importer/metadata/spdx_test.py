@@ -114,6 +114,27 @@ def test_the_document_is_valid_and_tells_all() -> None:
     }
 
 
+def test_a_project_in_place_of_a_wheel_is_listed_once() -> None:
+    project = replace(_ZLIB, name="a", needs=(), replaces=frozenset({"a_b", "unlocked"}))
+    user = Locked("d", "d", "4", "pkg:pypi/d@4", "MIT", needs=("a_b",))
+    wheels = Wheels((_WHEEL, _OTHER, user), ("a_b", "d"), (), ("a_b",))
+    document = _document(replace(_INVENTORY, vendored=[(project, _ABOUT)], wheels=wheels))
+    assert problems(document) == []
+    assert "SPDXRef-pypi-a-b" not in {package["SPDXID"] for package in document["packages"]}
+    rows = [
+        f"{row['spdxElementId']} {row['relationshipType']} {row['relatedSpdxElement']}"
+        for row in document["relationships"]
+    ]
+    assert sorted(rows) == [
+        "SPDXRef-DOCUMENT DESCRIBES SPDXRef-workspace",
+        "SPDXRef-bazel-rules BUILD_TOOL_OF SPDXRef-workspace",
+        "SPDXRef-pypi-d DEPENDS_ON SPDXRef-vendored-a",
+        "SPDXRef-vendored-a DEPENDS_ON SPDXRef-pypi-c",
+        "SPDXRef-workspace DEPENDS_ON SPDXRef-pypi-d",
+        "SPDXRef-workspace DEPENDS_ON SPDXRef-vendored-a",
+    ]
+
+
 def test_what_tests_need_is_no_dependency() -> None:
     wheels = Wheels((_WHEEL, _OTHER), (), (), ("a_b",))
     document = _document(replace(_INVENTORY, wheels=wheels))

@@ -25,7 +25,7 @@ class Vendored:
 
     `version` is upstream's tag and `release` the package's version (for torch: v2.13.0 and
     2.13.0+cpu). `purls` are package URLs, the main one first. `needs` has the lock keys of the
-    wheels that it requires.
+    wheels that it requires, and `replaces` those of the wheels in whose place a build has it.
     """
 
     name: str
@@ -39,6 +39,7 @@ class Vendored:
     local_modifications: str = ""
     source_info: str = ""
     needs: tuple[str, ...] = ()
+    replaces: frozenset[str] = frozenset()
 
     @property
     def download(self) -> str:
@@ -120,6 +121,7 @@ def _of_tree(project: Project, pin: TreePin, needs: tuple[str, ...]) -> Vendored
         local_modifications=series,
         source_info=f"Upstream {commit}, patched by {series}",
         needs=needs,
+        replaces=project.distributions,
     )
 
 
