@@ -103,7 +103,8 @@ def _origin(args: argparse.Namespace, context: Context) -> str:
     url = context.project.origins.get("git", {}).get("url")
     if not url:
         raise UserError(
-            f"third_party/{context.project.name}/import.json: no git origin. Name one with --origin"
+            f"{context.project.file}: key 'origins' has no 'git', where upstream's commits are. Add"
+            ' "git": {"url": URL}, or name a repository with --origin'
         )
     return url
 

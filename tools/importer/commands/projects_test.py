@@ -198,6 +198,22 @@ def test_fsspec_over_two_releases(index: _Index, scheme: str) -> None:
     )
 
 
+@pytest.mark.parametrize("scheme", ["pypi", "wheel"])
+def test_accelerate_over_two_releases(index: _Index, scheme: str) -> None:
+    index.publish("accelerate", _ACCELERATE, src=True)
+    index.ok("init", "accelerate", "--origin", f"{scheme}:accelerate==1.10.0")
+    index.patch("accelerate", "Know the device tpu", "accelerate/state.py", _DEVICE)
+    first = index.pin("accelerate")
+    out = index.ok("--tag", "v1.11.0")
+    assert "know-the-device-tpu.patch" in out
+    assert index.added("accelerate", "v1.11.0") == f"{_DEVICE[1]}\n"
+    pin = index.pin("accelerate")
+    assert pin["version"] == "1.11.0"
+    assert pin["origin"]["kind"] == ("sdist" if scheme == "pypi" else "wheel")  # type: ignore[index]
+    assert pin["previous"] == {key: first[key] for key in ("tag", "origin", "tree_hash")}
+    assert "verified: " in index.ok("verify")
+
+
 @pytest.mark.full
 def test_accelerate_moves_from_sdists_to_wheels(index: _Index) -> None:
     """The sdist and the wheel have the same paths, because `src/` is stripped."""
@@ -295,6 +311,16 @@ def test_init_twice(index: _Index, capsys: pytest.CaptureFixture[str]) -> None:
     index.ok(*command)
     assert index.run(*command) == 1
     assert "import.json: already exists" in capsys.readouterr().err
+
+
+def test_a_cherry_pick_without_a_repository_names_the_key(
+    index: _Index, capsys: pytest.CaptureFixture[str]
+) -> None:
+    index.publish("absl-py", {"1.4.0": ABSL["1.4.0"]}, src=False)
+    index.ok("init", "absl_py", "--origin", "pypi:absl-py==1.4.0")
+    assert index.run("cherry-pick", "77", "--owner", "us") == 1
+    message = capsys.readouterr().err
+    assert "third_party/absl_py/import.json: key 'origins' has no 'git'" in message
 
 
 def commit_config(repository: Path, key: str) -> None:

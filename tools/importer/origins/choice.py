@@ -178,7 +178,8 @@ def _candidates(
 def _configured(project: Project, origins: list[Origin], kind: str) -> list[Origin]:
     if not origins:
         raise UserError(
-            f"import.json of {project.name} has no settings of '{kind}'. Add them to its 'origins'"
+            f"{project.file}: key 'origins' has no '{kind}'. Add its settings;"
+            " tools/importer/origins/README.md has them"
         )
     return origins
 

@@ -159,7 +159,7 @@ def test_the_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_origin_without_settings(project: Project) -> None:
     with pytest.raises(
-        UserError, match="import.json of torch has no settings of 'debian'. Add them"
+        UserError, match="/torch/import.json: key 'origins' has no 'debian'. Add its"
     ):
         resolve(project, Lines(), tag="v1.0", origin="debian")
 
@@ -168,7 +168,7 @@ def test_an_origin_without_settings(project: Project) -> None:
     ("pin", "message"),
     [
         ({}, "has no text under 'kind'"),
-        ({"kind": "wheel"}, "has no settings of 'wheel'"),
+        ({"kind": "wheel"}, "key 'origins' has no 'wheel'"),
         (
             {"kind": "svn"},
             "no origin of kind 'svn'. There are: archive, debian, git, sdist, tarball, tree, wheel",
