@@ -102,6 +102,45 @@ def test_the_update_mends_a_lock(workspace: Workspace, lock: Path) -> None:
     assert lock.read_text() == before
 
 
+_IMPORTED = """
+imported = use_extension("@torch_google//third_party/imported:imported.bzl", "imported")
+imported.project(name = "einops")
+use_repo(imported, "einops")
+pypi.replace(wheel = "einops", by = "@einops")
+"""
+_PROGRAM = """
+load("@torch_google//tools/par:par.bzl", "par_binary")
+par_binary(name = "patched", srcs = ["patched.py"], main = "patched.py", deps = ["@pypi//einops"])
+"""
+
+
+def test_an_imported_project_takes_the_place_of_a_locked_wheel(directory: Path) -> None:
+    """The project is begun, patched and refreshed here; the program names only the wheel."""
+    workspace = Workspace(directory / "importing")
+    try:
+        version = json.loads(workspace.file(_LOCK).read_text())["packages"]["einops"]["version"]
+        workspace.import_py("init", "einops", "--origin", f"pypi:einops=={version}")
+        header = ("--owner", "us", "--reason", "build", "--upstream", "None", "--test", "t.py::t")
+        file = "einops/__init__.py"
+        workspace.import_py("new", "Say ours", file, *header, "--extension-point", "None")
+        with workspace.file(f".import/edit/tree/{file}").open("a") as text:
+            text.write("OURS = True\n")
+        workspace.import_py("refresh")
+        assert "verified: " in workspace.import_py("verify")
+        with workspace.file("MODULE.bazel").open("a") as module:
+            module.write(_IMPORTED)
+        workspace.file("patched").mkdir()
+        workspace.file("patched/BUILD").write_text(_PROGRAM)
+        workspace.file("patched/patched.py").write_text(
+            "import importlib.metadata\nimport einops\n"
+            "print(einops.OURS, importlib.metadata.version('einops'))\n"
+        )
+        result = workspace.bazel("run", "//patched")
+        assert (result.status, result.stdout) == (0, f"True {version}\n"), result.stderr
+    finally:
+        workspace.close()
+
+
 def test_a_second_workspace_compiles_nothing(workspace: Workspace, directory: Path) -> None:
     assert workspace.bazel("build", "//shapes:shapes.par").status == 0
     second = Workspace(directory / "another")

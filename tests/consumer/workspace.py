@@ -79,6 +79,12 @@ class Workspace:
         )
         return Result(done.returncode, done.stdout, done.stderr)
 
+    def import_py(self, *words: str) -> str:
+        """Run the importer, which must succeed; return its output."""
+        result = self.bazel("run", "@torch_google//tools/importer:import", "--", *words)
+        assert result.status == 0, result.stdout + result.stderr
+        return result.stdout
+
     def runners(self) -> dict[str, int]:
         """Return the number of actions that each Bazel strategy ran in the last build."""
         return runners(self._events)

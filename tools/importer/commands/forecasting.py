@@ -23,9 +23,13 @@ from tools.importer.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class News:
-    """Upstream changes since `current`: newer tags, and new heads of the imported branches."""
+    """The news of one project: tags newer than `since`, and the heads of branches that have moved.
+
+    `since` is `current`, or the newest release with a series if `current` is a commit of a branch.
+    """
 
     current: str
+    since: str | None
     tags: list[str]
     heads: dict[str, str]
 
@@ -36,6 +40,7 @@ def news_of(project: Project, report: Report) -> News:
     from tools.importer.origins import head_of, order_of, releases
 
     current = current_label(project)
+    since = current if project.version_of(current) is not None else _newest_release(project)
     heads = {}
     with report.progress(f"Asking for news of {project.name}"):
         tags = releases(project)
@@ -43,10 +48,10 @@ def news_of(project: Project, report: Report) -> News:
             head = head_of(project, branch)
             if head != last.commit:
                 heads[branch] = head
-    version = project.version_of(current)
+    version = project.version_of(since) if since is not None else None
     if version is not None:
         tags = [tag for tag in tags if order_of(tag) > order_of(version)]
-    return News(current, tags, heads)
+    return News(current, since, tags, heads)
 
 
 def forecast_of(project: Project, news: News, report: Report, *, every: bool) -> Table | None:
@@ -76,6 +81,15 @@ def forecast_of(project: Project, news: News, report: Report, *, every: bool) ->
         remake=lambda patches, tree: decide_rewrites(patches, tree, known),
         settlements=settlements_of(project),
     )
+
+
+def _newest_release(project: Project) -> str | None:
+    """Return the newest release with a series: imports of branches began there, or earlier."""
+    from tools.importer.origins import order_of
+
+    labels = (path.parent.name for path in project.series.glob("*/series"))
+    found = [label for label in labels if project.version_of(label) is not None]
+    return max(found, key=order_of, default=None)
 
 
 def target_of(series: Series, base: Base, options: str, snapshot: Snapshot) -> Target:

@@ -233,13 +233,14 @@ def _publish(
         report.say(f"nothing to do: {project.name} is at {new.label}, from the same origin")
     for line in change_lines(changes):
         report.say(line)
+    moved = "would move" if context.dry_run else "moved"
     if changes and pin is None:
         report.say(f"the build stays where it is: it cannot use {new.label} from this origin")
     elif pin_path in changes.changed and project.builder == TREE:
-        report.say(f"the build's pin moved: run the tests of what depends on {project.name}")
+        report.say(f"the build's pin {moved}: run the tests of what depends on {project.name}")
     elif pin_path in changes.changed:
         report.say(
-            "the build's pin moved: run third_party/pypi/update.py, then `import.py metadata`, then "
+            f"the build's pin {moved}: run third_party/pypi/update.py, then `import.py metadata`, then "
             "the tests"
         )
     outcome = "published" if changes else "nothing to do"

@@ -12,6 +12,7 @@ from tools.importer.metadata import check_all, write_all
 
 NAME = "metadata"
 HELP = "rewrite the METADATA files and the SBOM from the pins"
+_CURRENT = "all METADATA files and the bill of materials match the pins"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,6 +27,8 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
         problems = check_all(workspace)
         for problem in problems:
             context.report.say(str(problem))
+        if not problems:
+            context.report.say(_CURRENT)
         context.report.result({"problems": [asdict(problem) for problem in problems]})
         if args.check:
             return ExitCode.USER_ERROR if problems else ExitCode.DONE
@@ -33,5 +36,7 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     written = write_all(workspace)
     for path in written:
         context.report.say(f"wrote {path}")
+    if not written:
+        context.report.say(_CURRENT)
     context.report.result({"written": written})
     return ExitCode.DONE if written else ExitCode.NOTHING_TO_DO

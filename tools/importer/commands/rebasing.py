@@ -162,7 +162,8 @@ def _lines(carried: Carry) -> Iterator[str]:
     unchanged = sum(
         each.outcome in (Outcome.CLEAN, Outcome.NOT_APPLICABLE) for each in carried.results
     )
-    yield f"{unchanged} of {len(carried.results)} later patches stay as they are"
+    if carried.results:
+        yield f"{unchanged} of {len(carried.results)} later patches stay as they are"
 
 
 def _data(

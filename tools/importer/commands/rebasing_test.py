@@ -136,7 +136,7 @@ def test_a_new_patch_waits_for_its_header(
     assert [path.name for path in tree.rglob("*.py")] == ["b.py"]
     (tree / "torch/new.py").write_text("four\n")
     assert sample.run("refresh") == 1
-    assert "say-four.patch: header 'Reason' is not filled in" in capsys.readouterr().err
+    assert "import.py: .import/edit/header: header 'Reason' is not" in capsys.readouterr().err
     header = (sample.root / "patches/torch/v1/first.patch").read_text().split("\n\n")[0]
     (sample.root / ".import/edit/header").write_text(header)
     assert sample.run("refresh", "-m", "Say four, really") == 0

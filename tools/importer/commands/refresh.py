@@ -23,6 +23,7 @@ from tools.importer.editing import (
     with_subject,
 )
 from tools.importer.errors import ExitCode, UserError
+from tools.importer.series import parse_header
 from tools.importer.session import EDITING, read_unfinished, refuse_unfinished
 
 NAME = "refresh"
@@ -84,6 +85,9 @@ def _patch(
     header = desk.header()
     if args.subject:
         header = with_subject(header, args.subject)
+    # Name the file that the user edits, not the patch that it becomes.
+    where = desk.header_file.relative_to(context.project.workspace).as_posix()
+    parse_header(header.decode("utf-8", "surrogateescape"), where)
     if draft.kind is Kind.REPLACE:
         return changed_patch(release, position_of(release.series, draft.name), header, edits)
     count = 0 if draft.after is None else position_of(release.series, draft.after) + 1

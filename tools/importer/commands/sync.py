@@ -38,15 +38,24 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
         try:
             project = load_project(workspace, name)
             news = news_of(project, report)
-            table = forecast_of(project, news, report, every=args.all)
         except (UserError, EnvironmentProblem) as error:
             report.say(f"{name}: cannot be asked: {error}")
             rows[name] = {"error": str(error)}
-            is_environment = isinstance(error, EnvironmentProblem)
-            codes.add(ExitCode.ENVIRONMENT if is_environment else ExitCode.USER_ERROR)
+            codes.add(_code_of(error))
             continue
-        rows[name] = _tell(name, news, table, report)
-        codes.add(ExitCode.DONE if news.tags or news.heads else ExitCode.NOTHING_TO_DO)
+        row = _tell(name, news, report)
+        try:
+            table = forecast_of(project, news, report, every=args.all)
+        except (UserError, EnvironmentProblem) as error:
+            report.say(f"  no forecast: {error}")
+            row |= {"error": str(error)}
+            codes.add(_code_of(error))
+        else:
+            for line in to_text(table).splitlines() if table else ():
+                report.say(f"  {line}".rstrip())
+            row |= {"forecast": to_document(table) if table else None}
+            codes.add(ExitCode.DONE if news.tags or news.heads else ExitCode.NOTHING_TO_DO)
+        rows[name] = row
     report.result({"projects": rows})
     failures = codes & {ExitCode.USER_ERROR, ExitCode.ENVIRONMENT}
     if failures:
@@ -54,19 +63,24 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     return ExitCode.DONE if ExitCode.DONE in codes else ExitCode.NOTHING_TO_DO
 
 
-def _tell(name: str, news: News, table: Table | None, report: Report) -> dict[str, object]:
+def _tell(name: str, news: News, report: Report) -> dict[str, object]:
     newest = f", newest {news.tags[-1]}" if news.tags else ""
     branches = "".join(f"; {branch} is at {head[:12]}" for branch, head in news.heads.items())
     count = len(news.tags)
-    report.say(
-        f"{name}: {news.current}, {count or 'no'} newer"
-        f" {'release' if count == 1 else 'releases'}{newest}{branches}"
-    )
-    for line in to_text(table).splitlines() if table else ():
-        report.say(f"  {line}".rstrip())
+    noun = "release" if count == 1 else "releases"
+    if news.since == news.current:
+        text = f"{count or 'no'} newer {noun}"
+    else:
+        text = f"{count or 'no'} {noun}" + (f" since {news.since}" if news.since else "")
+    report.say(f"{name}: {news.current}, {text}{newest}{branches}")
     return {
         "current": news.current,
+        "since": news.since,
         "newer": news.tags,
         "branches": news.heads,
-        "forecast": to_document(table) if table else None,
     }
+
+
+def _code_of(error: UserError | EnvironmentProblem) -> ExitCode:
+    is_environment = isinstance(error, EnvironmentProblem)
+    return ExitCode.ENVIRONMENT if is_environment else ExitCode.USER_ERROR

@@ -70,7 +70,8 @@ def refuse_generated(patch: Patch) -> None:
 def _rendered(name: str, header: bytes, changes: list[Change], context: int) -> bytes:
     if not changes:
         raise UserError(
-            f"{name}: it would change nothing. Change files of the work tree, or `import.py drop` it"
+            f"{name}: it would change nothing. Edit files in .import/edit/tree, or discard the edit"
+            " with `import.py abort`"
         )
     return render_patch(header, changes, context=context)
 

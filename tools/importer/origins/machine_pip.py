@@ -116,7 +116,11 @@ def _failure(request: Request, result: subprocess.CompletedProcess[str]) -> Exce
             f"{request.requirement}: sha256 is {got[1] if got else 'another one'}, the pin says"
             f" {request.sha256}. Distrust the index; import again if the new bytes are the right ones"
         )
+    where = request.index or "the indexes that pip is set to"
     constraint = _CONSTRAINT.search(output)
+    if constraint and not _forbids(constraint[1].strip(), request.version):
+        # pip also blames a constraint that allows the version if no index has it.
+        return NotHereError(f"no {request.requirement} at {where}")
     if constraint:
         return ConstrainedError(
             f"pip may not fetch {request.requirement}: this machine constrains it to"
@@ -125,7 +129,6 @@ def _failure(request: Request, result: subprocess.CompletedProcess[str]) -> Exce
         )
     listed = _VERSIONS.search(output)
     versions = [] if listed is None or listed[1] == "none" else listed[1].split(", ")
-    where = request.index or "the indexes that pip is set to"
     if listed and not any(mark in output for mark in _UNREACHED):
         return NotHereError(
             f"no {request.requirement} at {where}",
@@ -135,6 +138,16 @@ def _failure(request: Request, result: subprocess.CompletedProcess[str]) -> Exce
         f"pip exited {result.returncode} looking for {request.requirement} at {where}:"
         f" {_last_error(output)}"
     )
+
+
+def _forbids(constraint: str, version: str) -> bool:
+    # Imported lazily, because only failures need it.
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        return not Requirement(constraint).specifier.contains(version, prereleases=True)
+    except InvalidRequirement:
+        return True  # such as a file or an address in place of a version
 
 
 def _last_error(output: str) -> str:

@@ -154,6 +154,17 @@ def test_a_constraint_that_allows_the_release_changes_nothing(
     assert open_pin(project, Lines(), pin).pin == pin
 
 
+def test_a_constraint_that_allows_a_release_is_not_blamed_if_no_index_has_it(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_wheel(tmp_path / "wheels", "2.13.0", _MAC)
+    _constrain(tmp_path, monkeypatch, "torch<=2.14.1")
+    with pytest.raises(UserError) as e:
+        resolve(project, Lines(), tag="v2.14.1")
+    assert "constrains" not in str(e.value)
+    assert "no torch==2.14.1+cpu at " in str(e.value)
+
+
 def test_another_origin_serves_what_pip_may_not_fetch(
     tmp_path: Path, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
