@@ -47,7 +47,8 @@ def _second_versions(workspace: Path) -> Iterator[str]:
                 line = f'pypi.replace(wheel = "{name}", by = "@{project}")'
                 yield f"{both}, and a build could have both. Add {line} to MODULE.bazel"
             elif version is not None and locked != version:
-                file = lock.name.replace("lock.json", "in") if lock.parent != pypi else "requirements.in"
+                group = lock.name.replace("lock.json", "in")
+                file = "requirements.in" if lock.parent == pypi else group
                 yield (
                     f"{both}. Write {name}=={version} in {file}, and run third_party/pypi/update.py"
                 )

@@ -84,7 +84,9 @@ class Project:
     @property
     def distributions(self) -> frozenset[str]:
         """The names on PyPI that this project has, normalised as in the locks of wheels."""
-        names = (self.origins.get(kind, {}).get("project", self.name) for kind in ("sdist", "wheel"))
+        names = (
+            self.origins.get(kind, {}).get("project", self.name) for kind in ("sdist", "wheel")
+        )
         return frozenset(re.sub(r"[-_.]+", "_", name).lower() for name in names)
 
     def series_of(self, label: str) -> Path:

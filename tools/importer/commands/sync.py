@@ -7,7 +7,7 @@ import argparse
 
 from tools.importer.commands.context import Access, Context, Scope
 from tools.importer.commands.forecasting import News, forecast_of, news_of
-from tools.importer.drift import Table, to_document, to_text
+from tools.importer.drift import to_document, to_text
 from tools.importer.errors import EnvironmentProblem, ExitCode, UserError
 from tools.importer.project import load_project, project_names
 from tools.importer.report import Report

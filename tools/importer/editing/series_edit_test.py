@@ -228,7 +228,9 @@ def test_what_cannot_be_done(release: Release, change: dict[str, object], messag
 
 def test_a_patch_that_would_change_nothing(release: Release) -> None:
     undone = {"torch/a.py": _A}
-    with pytest.raises(UserError, match=r"first.patch: it would change nothing. .*`import.py abort`"):
+    with pytest.raises(
+        UserError, match=r"first.patch: it would change nothing. .*`import.py abort`"
+    ):
         changed_patch(release, 0, None, undone)
 
 
