@@ -27,7 +27,9 @@ def _move(root: Path) -> Path:
 
 
 def test_it_writes_what_is_stale_once(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    current = "all METADATA files and the bill of materials match the pins\n"
     assert _run(root) == ExitCode.NOTHING_TO_DO
+    assert capsys.readouterr().out == current
     file = _move(root)
     assert _run(root) == ExitCode.DONE
     assert 'version: "8.1"' in file.read_text()
@@ -36,6 +38,7 @@ def test_it_writes_what_is_stale_once(root: Path, capsys: pytest.CaptureFixture[
         "wrote third_party/sbom.spdx.json",
     ]
     assert _run(root, "--check") == ExitCode.DONE
+    assert capsys.readouterr().out == current
 
 
 @pytest.mark.parametrize(
