@@ -52,7 +52,7 @@ from torch_google.tpu.runtime.accelerator import (
 )
 from torch_google.tpu.runtime.cache_miss import CacheMissError
 from torch_google.tpu.runtime.cpu_kernel_setting import get_cpu_kernels, set_cpu_kernels
-from torch_google.tpu.runtime.device_index import DeviceLike, index_of
+from torch_google.tpu.runtime.device_index import DeviceLike, current_index, index_of
 from torch_google.tpu.runtime.memory import (
     empty_cache,
     get_per_process_memory_fraction,
@@ -197,7 +197,7 @@ def device_count() -> int:
 
 def current_device() -> int:
     """Return the index of this thread's current device."""
-    return int(_C.current_device())
+    return current_index()
 
 
 def set_device(device: DeviceLike) -> None:
@@ -227,7 +227,9 @@ class device_of(device):  # noqa: N801 - as in torch.cuda
 
 def synchronize(device: DeviceLike = None) -> None:
     """Wait until all values on a device are ready. If a computation failed, raise its error."""
-    if _C.started() or _C.is_forked():
+    if torch.compiler.is_dynamo_compiling():
+        torch.accelerator.synchronize(index_of(device))
+    elif _C.started() or _C.is_forked():
         synchronize_device(index_of(device))
 
 
@@ -240,7 +242,11 @@ class Stream(StreamBase):
 
     def __new__(cls, device: DeviceLike = None, priority: int = 0) -> Stream:
         """Create a stream on a device. None means the current device."""
-        stream = super().__new__(cls, device=f"tpu:{index_of(device)}", priority=priority)
+        name = f"tpu:{index_of(device)}"
+        if torch.compiler.is_dynamo_compiling():
+            # Dynamo can create a torch.Stream, but not an object of another class.
+            return torch.Stream(device=name, priority=priority)
+        stream = super().__new__(cls, device=name, priority=priority)
         return stream
 
 
@@ -289,8 +295,12 @@ def default_stream(device: DeviceLike = None) -> torch.Stream:
     return torch.Stream(
         stream_id=0,
         device_index=index_of(device),
-        device_type=int(torch._C._autograd.DeviceType.PrivateUse1),
+        device_type=_DEVICE_TYPE,
     )
+
+
+# Dynamo cannot trace the conversion of this enumerator to an integer.
+_DEVICE_TYPE = int(torch._C._autograd.DeviceType.PrivateUse1)
 
 
 def set_stream(stream: torch.Stream) -> None:

@@ -12,16 +12,24 @@ from torch_google.tpu import _C
 DeviceLike: TypeAlias = torch.device | str | int | None
 
 
+def current_index() -> int:
+    """Return the index of this thread's current device."""
+    if torch.compiler.is_dynamo_compiling():
+        # Dynamo cannot trace C++. It replaces this call by its result, and guards on it.
+        return torch.accelerator.current_device_index()
+    return int(_C.current_device())
+
+
 def index_of(device: DeviceLike) -> int:
     """Return the index of a device. None means the current device."""
     if device is None:
-        return int(_C.current_device())
+        return current_index()
     if isinstance(device, int):
         return device
     named = torch.device(device)
     if named.type != "tpu":
         raise ValueError(f"tpu: expected a device of type tpu, found '{named}'")
-    return int(_C.current_device()) if named.index is None else named.index
+    return current_index() if named.index is None else named.index
 
 
 def checked_index(device: DeviceLike) -> int:

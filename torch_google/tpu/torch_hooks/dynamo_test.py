@@ -2,10 +2,13 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 import torch
 from torch._dynamo.testing import CompileCounter
+
+from torch_google.tpu.release import V2_6
 
 
 @pytest.fixture(autouse=True)
@@ -77,6 +80,42 @@ def test_nothing_is_loaded_before_the_first_compilation() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "[1.0, 1.0]", done.stderr
+
+
+_CALLS: list[Callable[[], object]] = [
+    lambda: torch.tpu.current_device(),
+    lambda: torch.tpu.current_stream(),
+    lambda: torch.tpu.current_stream(0),
+    lambda: torch.tpu.current_stream("tpu:0"),
+    lambda: torch.tpu.current_stream().record_event(),
+    lambda: torch.tpu.current_stream().wait_stream(torch.tpu.Stream(priority=-1)),
+    lambda: torch.tpu.Event(),
+    lambda: torch.tpu.synchronize(),
+    lambda: torch.tpu.is_available(),
+]
+
+
+@pytest.mark.skipif(V2_6, reason="v2.6's Dynamo cannot trace torch.accelerator")
+@pytest.mark.parametrize("call", _CALLS)
+def test_devices_and_streams_do_not_break_the_graph(call: Callable[[], object]) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        call()
+        return x + 1
+
+    compiled = torch.compile(function, backend="eager", fullgraph=True)
+    assert compiled(torch.zeros(2, device="tpu")).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.skipif(V2_6, reason="v2.6's Dynamo cannot trace torch.accelerator")
+def test_the_current_stream_of_a_compiled_function() -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, torch.Stream, int]:
+        return x + 1, torch.tpu.current_stream(), torch.tpu.current_device()
+
+    compiled = torch.compile(function, backend="eager", fullgraph=True)
+    x = torch.zeros(2, device="tpu")
+    assert compiled(x)[1:] == (torch.tpu.current_stream(), 0)
+    with torch.tpu.stream(torch.tpu.Stream()) as stream:
+        assert compiled(x)[1] == stream
 
 
 def test_what_runs_within_an_operator_is_not_traced() -> None:
