@@ -109,11 +109,12 @@ class Backend final : public c10d::Backend {
         c10::make_intrusive<c10d::PrefixStore>("tpu/state", store),
         std::move(names), options->timeout, std::move(transport));
   }
-#endif
   // Return false so that batch_isend_irecv() issues every send and recv
   // separately. If one failed inside a coalescing block, torch would ignore all
-  // later collectives of the group. Explicit coalescing blocks still work.
+  // later collectives of the group. Explicit coalescing blocks still work. In
+  // v2.6, batch_isend_irecv() uses such a block only on CUDA.
   bool supportsCoalescing() const override { return false; }
+#endif
   void startCoalescing() override {
     std::lock_guard<std::mutex> lock(mutex_);
     coalesced_.emplace();
