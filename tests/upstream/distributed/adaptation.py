@@ -42,6 +42,12 @@ class Rule:
 
 
 RULES = (
+    # test_dtensor_ops names the CPU, although it supports devices. Its list of unsupported
+    # operators contains an operator that torch has removed since v2.6.0.
+    Rule(r'(?m)^DEVICE_TYPE = "cpu"$', 'DEVICE_TYPE = "tpu"', 'DEVICE_TYPE = "cpu"'),
+    Rule(r'\bxfail\("linalg\.det", "singular"\),', "", ""),
+    # In test_convolution_ops, each rank holds the batches of all iterations, 0.5 GB for each one.
+    Rule(r"(?m)^ITER_TIME = 10$", *2 * ("ITER_TIME = 2",)),
     # Report COUNT devices, even on the CPU.
     Rule(r"\btorch\.cuda\.device_count\(\)", str(COUNT), str(COUNT)),
     Rule(r"\btorch\.cuda\.is_available\(\)", "True", "True"),

@@ -33,6 +33,9 @@ _CASES = [
         'GradScaler("tpu", init_scale=2.0)',
         'GradScaler("cpu", init_scale=2.0)',
     ),
+    ('DEVICE_TYPE = "cpu"\n', 'DEVICE_TYPE = "tpu"\n', 'DEVICE_TYPE = "cpu"\n'),
+    ('{xfail("linalg.det"), xfail("linalg.det", "singular"),}', *2 * ('{xfail("linalg.det"), }',)),
+    ("ITER_TIME = 10\n", *2 * ("ITER_TIME = 2\n",)),
     # torch.backends.cuda, and names that merely contain "cuda", stay unchanged.
     ("torch.backends.cuda.matmul", "torch.backends.cuda.matmul", "torch.backends.cuda.matmul"),
     ("from common_cuda import TEST_CUDA", *2 * ("from common_cuda import TEST_CUDA",)),

@@ -87,12 +87,22 @@ def collect(folder: Path) -> list[Outcomes]:
             if tpu.reason == outcomes.BEGUN:
                 continue
             name = "::".join(key)
-            cpu = on_cpu.get(key)
+            cpu = on_cpu.get(on_the_cpu(key))
             test = Outcomes(file, name, tpu.outcome, tpu.reason, use=tpu.device)
             if tpu.outcome is Outcome.FAILED and cpu and cpu.reason != outcomes.BEGUN:
                 test = dataclasses.replace(test, cpu=cpu.outcome, cpu_reason=cpu.reason)
             result.append(test)
     return result
+
+
+def on_the_cpu(key: tuple[str, str]) -> tuple[str, str]:
+    """Return the key on the CPU of a test that ran on tpu. Some names contain the device."""
+    suite, test = key
+    return suite, _DEVICE_OF_NAME.sub("cpu", test)
+
+
+# torch.testing's name of a test, such as test_dtensor_op_db_abs_tpu_float32.
+_DEVICE_OF_NAME = re.compile(r"(?<=_)tpu(?=_[a-z]+\d+$)")
 
 
 def finished(folder: Path, file: str) -> Path:

@@ -48,6 +48,20 @@ def test_the_same_error_on_the_cpu_excuses_a_failure(
     assert row.area == "device_mesh"
 
 
+def test_a_name_that_contains_the_device_matches_its_name_on_the_cpu(tmp_path: Path) -> None:
+    _ran(tmp_path, "test_op_db_abs_tpu_float32", "tpu", _FAILED, "E: x")
+    _ran(tmp_path, "test_op_db_abs_cpu_float32", "cpu", _FAILED, "E: x")
+    (row,) = comparison.judge(comparison.collect(tmp_path))
+    assert row.verdict is Verdict.OTHER_RELEASE
+    assert comparison.on_the_cpu(("suite", "test_tpu_name")) == ("suite", "test_tpu_name")
+
+
+def test_an_expected_failure_has_a_reason_on_the_page(tmp_path: Path) -> None:
+    _ran(tmp_path, "test", "tpu", _SKIPPED)
+    rows = comparison.judge(comparison.collect(tmp_path))
+    assert "| upstream expects the test to fail, and it fails | 1: " in page.text(rows, [])
+
+
 def test_outcomes_are_saved_and_loaded(tmp_path: Path) -> None:
     tests = [
         Outcomes(_FILE, "f::C::good", _PASSED, use="tpu"),

@@ -35,6 +35,9 @@ _OTHERS = (
     Verdict.SKIPPED,
 )
 
+# pytest reports an expected failure as a skip without a reason.
+_NO_REASON = "upstream expects the test to fail, and it fails"
+
 
 def text(rows: Sequence[Row], incomplete: Sequence[str]) -> str:
     """Return the text of TABLE.md. `incomplete` lists test files whose tests did not all run."""
@@ -44,7 +47,7 @@ def text(rows: Sequence[Row], incomplete: Sequence[str]) -> str:
         names = collections.defaultdict(list)
         for row in rows:
             if row.verdict is verdict:
-                names[row.reason.partition("\n")[0]].append(f"`{row.name}`")
+                names[row.reason.partition("\n")[0] or _NO_REASON].append(f"`{row.name}`")
         if names:
             lines += ["", f"## {title}", "", "| cause | tests |", "|---|---|"]
             lines += [

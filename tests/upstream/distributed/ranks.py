@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 
 from tests.fbcode import outcomes, recording
-from tests.upstream.distributed import adaptation, catalogue, device_use
+from tests.upstream.distributed import adaptation, catalogue, comparison, device_use
 from tools.presubmit.results import Outcome
 
 
@@ -105,7 +105,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not file:
         return
     ran = outcomes.read(Path(file))
-    failed = {key for key, row in ran.items() if row.outcome is Outcome.FAILED}
+    failed = {
+        comparison.on_the_cpu(key) for key, row in ran.items() if row.outcome is Outcome.FAILED
+    }
     config.hook.pytest_deselected(items=[i for i in items if recording.key(i) not in failed])
     items[:] = [item for item in items if recording.key(item) in failed]
 
