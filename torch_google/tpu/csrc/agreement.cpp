@@ -101,7 +101,7 @@ void describe_sizes(const Collective& collective, int rank, int size,
       each_pair(size);
       break;
     case OpType::_REDUCE_SCATTER_BASE:
-    case OpType::REDUCE_SCATTER_TENSOR_COALESCED:
+    case kReduceScatterTensorCoalesced:
       each_pair(-size);
       break;
     case OpType::ALLGATHER:
@@ -176,7 +176,7 @@ std::string common_of(const Collective& collective, int size) {
     case OpType::GATHER:
     case OpType::_ALLGATHER_BASE:
     case OpType::_REDUCE_SCATTER_BASE:
-    case OpType::REDUCE_SCATTER_TENSOR_COALESCED:
+    case kReduceScatterTensorCoalesced:
     case OpType::REDUCE_SCATTER:
       numbers(collective.inputs);
       break;

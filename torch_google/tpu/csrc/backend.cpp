@@ -290,7 +290,7 @@ class Backend final : public c10d::Backend {
     if (is_on_cpu(inputs)) {
       return cpu_->reduce_scatter_tensor_coalesced(outputs, inputs, options);
     }
-    auto collective = make(OpType::REDUCE_SCATTER_TENSOR_COALESCED,
+    auto collective = make(kReduceScatterTensorCoalesced,
                            "reduce_scatter_tensor_coalesced", options.timeout);
     set_op(collective, options.reduceOp);
     collective.inputs = inputs;

@@ -338,7 +338,7 @@ void run(const Collective& collective, c10d::Backend& gloo) {
       break;
     }
     case OpType::_REDUCE_SCATTER_BASE:
-    case OpType::REDUCE_SCATTER_TENSOR_COALESCED:
+    case kReduceScatterTensorCoalesced:
       for (size_t i = 0; i < outputs.size(); ++i) {
         reduce_scatter(collective, inputs[i], outputs[i], gloo);
       }

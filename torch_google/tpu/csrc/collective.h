@@ -11,9 +11,19 @@
 #include <string>
 #include <vector>
 
+#include "torch_google/tpu/csrc/torch_release.h"
+
 namespace torch_google::tpu {
 
 using Tensors = std::vector<at::Tensor>;
+
+#if TORCH_GOOGLE_TORCH_2_6
+// v2.6 has no name for this type. The value is that of later releases.
+inline constexpr auto kReduceScatterTensorCoalesced = c10d::OpType{19};
+#else
+inline constexpr auto kReduceScatterTensorCoalesced =
+    c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED;
+#endif
 
 // A collective only reads `inputs` and only writes `outputs`. The tensor of an
 // in-place all_reduce is in both lists. A rank that contributes nothing has no

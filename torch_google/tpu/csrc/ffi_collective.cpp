@@ -44,8 +44,7 @@ constexpr Kind kKinds[] = {
     {"all_to_all_single", OpType::ALLTOALL_BASE},
     {"broadcast", OpType::BROADCAST},
     {"reduce_scatter_tensor", OpType::_REDUCE_SCATTER_BASE},
-    {"reduce_scatter_tensor_coalesced",
-     OpType::REDUCE_SCATTER_TENSOR_COALESCED},
+    {"reduce_scatter_tensor_coalesced", kReduceScatterTensorCoalesced},
 };
 
 constexpr std::pair<std::string_view, ReduceOp::RedOpType> kReductions[] = {
