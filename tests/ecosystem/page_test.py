@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from tests.ecosystem import locked, page, results
+from dataclasses import replace
+
+import pytest
+
+from tests.ecosystem import locked, page, results, source
 from tests.ecosystem.case import table
 from tests.ecosystem.results import Row, Verdict
 
@@ -25,7 +29,8 @@ def test_each_library_of_the_groups_has_a_case() -> None:
     assert {row.library for row in table().values()} == libraries
 
 
-def test_the_page_counts_by_mode_and_escapes_causes() -> None:
+def test_the_page_counts_by_mode_and_escapes_causes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "shown", lambda row: row.verdict)
     rows = [
         Row("a", "1", "x", "strict", Verdict.PASSED),
         Row("a", "1", "x", "fused", Verdict.FAILED, "Error: <x> | `y`"),
@@ -35,3 +40,13 @@ def test_the_page_counts_by_mode_and_escapes_causes() -> None:
     assert "| mode | rows | passed | failed | passed, % |" in text
     assert "| all | 2 | 1 | 1 | 50.0 |" in text
     assert "| a | 1 | x | fused | failed | Error: \\<x> \\| 'y' |" in text
+
+
+def test_a_row_of_older_code_or_of_a_removed_case_is_stale() -> None:
+    case = next(iter(table().values()))
+    row = Row(case.library, "1", case.name, "strict", Verdict.PASSED, "", source.digest(case))
+    rows = [row, replace(row, source="", mode="fused"), replace(row, case="removed")]
+    assert [page.shown(row) for row in rows] == ["passed", "stale", "stale"]
+    text = page.text(rows)
+    assert "| mode | rows | passed | stale | passed, % |" in text
+    assert "| all | 3 | 1 | 2 | 33.3 |" in text

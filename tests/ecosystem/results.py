@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import enum
+import fcntl
 import json
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -29,7 +32,11 @@ class Verdict(enum.StrEnum):
 
 @dataclass(frozen=True, order=True)
 class Row:
-    """The result of a case in a mode. `cause` is one line, or empty if the case passed."""
+    """The result of a case in a mode. `cause` is one line, or empty if the case passed.
+
+    `source` is the digest of the case's code when it ran. If it is not the current digest, the row
+    is stale.
+    """
 
     library: str
     version: str
@@ -37,6 +44,7 @@ class Row:
     mode: str
     verdict: Verdict
     cause: str = ""
+    source: str = ""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -58,6 +66,18 @@ def write(rows: Iterable[Row], file: Path = FILE) -> None:
     temporary = file.with_name(f"{file.name}.part")
     temporary.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
     temporary.replace(file)
+
+
+@contextmanager
+def locked_for_writing(file: Path = FILE) -> Iterator[None]:
+    """Exclude other processes that write results, while the block runs."""
+    # Lock the directory, because `write` replaces the file.
+    directory = os.open(file.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(directory)
 
 
 def one_line(text: str, limit: int = 160) -> str:

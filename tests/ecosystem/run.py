@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run cases, each on the CPU and on tpu, and write results.json and TABLE.md.
 
-    python -m tests.ecosystem.run                            all cases without a result
+    python -m tests.ecosystem.run                            all cases without a current result
     python -m tests.ecosystem.run 'timm/*' 'torchvision/*'   rerun cases by name
     python -m tests.ecosystem.run --again failed,differs     rerun cases by verdict
 
@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tests.ecosystem import locked, page, results
+from tests.ecosystem import locked, page, results, source
 from tests.ecosystem.case import ALL, Case, table
 from tests.ecosystem.results import Row, Verdict
 
@@ -56,8 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{row.library}/{row.case}:{row.mode} {row.verdict} {row.cause}", flush=True)
         after[row.key] = row
         if not flags.keep:
-            results.write(after.values())
-            page.write(after.values())
+            record(row)
     changed = [
         row
         for key, row in after.items()
@@ -66,6 +65,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     for row in changed:
         print(f"changed: {row.library}/{row.case}:{row.mode} is {row.verdict}")
     return 1 if changed else 0
+
+
+def record(row: Row, file: Path = results.FILE, table_file: Path = page.FILE) -> None:
+    """Add a row to results.json and TABLE.md, or replace it. Other processes may do the same."""
+    with results.locked_for_writing(file):
+        rows = {known.key: known for known in (results.read(file) if file.exists() else [])}
+        rows[row.key] = row
+        results.write(rows.values(), file)
+        page.write(rows.values(), table_file)
 
 
 def run(keys: Sequence[str], *, seconds: float, batch: int, log: Path) -> Iterator[Row]:
@@ -132,7 +140,8 @@ def _lost(current: str, todo: list[str], verdict: Verdict, cause: str) -> Row:
 def _row(key: str, verdict: Verdict, cause: str) -> Row:
     name, _, mode = key.partition(":")
     library, _, case = name.partition("/")
-    return Row(library, locked.version(library), case, mode, verdict, cause)
+    digest = source.digest(table()[name])
+    return Row(library, locked.version(library), case, mode, verdict, cause, digest)
 
 
 def _chosen(
@@ -140,7 +149,7 @@ def _chosen(
     again: set[Verdict],
     before: Mapping[tuple[str, str, str], Row],
 ) -> Iterator[str]:
-    """Yield the keys of the selected cases: by default, those that have no result yet."""
+    """Yield the keys of the selected cases: by default, those without a current result."""
     for row in table().values():
         for mode in row.modes:
             known = before.get((row.library, row.name, mode))
@@ -148,7 +157,7 @@ def _chosen(
                 wanted = any(_matches(row, mode, pattern) for pattern in patterns)
                 wanted = wanted or (known is not None and known.verdict in again)
             else:
-                wanted = known is None
+                wanted = known is None or known.source != source.digest(row)
             if wanted:
                 yield f"{row.key}:{mode}"
 

@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
-from tests.ecosystem import run
+from tests.ecosystem import results, run, source
+from tests.ecosystem.case import table
 from tests.ecosystem.results import Row, Verdict, one_line
 
 _KEYS = ["timm/resnet:strict", "timm/resnet:fused", "timm/swin:strict"]
@@ -66,3 +69,28 @@ def test_a_case_that_ends_the_process_on_the_cpu_is_broken(tmp_path: Path) -> No
 def test_a_cause_is_one_line_without_paths_and_addresses() -> None:
     assert one_line("\nE: /usr/lib/x/y.so at 0x7fff12345678 <\nmore") == "E: y.so at 0x... <"
     assert len(one_line("x" * 500)) == 160
+
+
+def test_a_stale_case_runs_again_and_a_current_one_does_not() -> None:
+    case = table()["timm/resnet"]
+    current = Row("timm", "1", "resnet", "strict", Verdict.PASSED, "", source.digest(case))
+    before = {row.key: row for row in (current, replace(current, mode="fused", source=""))}
+    keys = list(run._chosen([], set(), before))
+    assert "timm/resnet:strict" not in keys
+    assert "timm/resnet:fused" in keys
+
+
+def test_two_processes_record_rows_in_the_same_file(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from tests.ecosystem import run;"
+        "from tests.ecosystem.results import Row, Verdict;"
+        "[run.record(Row(sys.argv[1], '1', str(i), 'strict', Verdict.PASSED),"
+        f" Path({str(tmp_path)!r}, 'results.json'), Path({str(tmp_path)!r}, 'TABLE.md'))"
+        " for i in range(20)]"
+    )
+    paths = os.pathsep.join(path for path in sys.path if path)
+    command = [sys.executable, "-c", program]
+    environment = {**os.environ, "PYTHONPATH": paths}
+    children = [subprocess.Popen([*command, name], env=environment) for name in ("a", "b")]
+    assert [child.wait() for child in children] == [0, 0]
+    assert len(results.read(tmp_path / "results.json")) == 40
