@@ -56,6 +56,10 @@ CASES: dict[str, Callable[[str], Any]] = {
     "histogram of whole numbers": lambda on: torch.histc(
         torch.arange(101, dtype=torch.float64).to(on), 100, 0, 100
     ),
+    "choice by bytes": lambda on: _with_gradient(
+        lambda x: torch.where(torch.tensor([0, 1, 2], dtype=torch.uint8).to(on), x, 5.0),
+        torch.arange(3.0).to(on),
+    ),
     "histogram of floats": lambda on: torch.histc(torch.arange(42.0).to(on), 41, 0, 41),
     "arange of fractions as int32": lambda on: [
         torch.arange(*args, dtype=torch.int32, device=on)

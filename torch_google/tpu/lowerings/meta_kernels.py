@@ -162,6 +162,14 @@ def _nll_loss(x: torch.Tensor, target: torch.Tensor, *options: Any) -> tuple[tor
     return losses
 
 
+def _where(condition: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Accept a uint8 condition, as the CPU does with a warning. torch's meta kernel rejects it."""
+    if condition.dtype == torch.uint8:
+        condition = condition.to(torch.bool)
+    chosen: torch.Tensor = torch._refs.where(condition, x, y)
+    return chosen
+
+
 def _segment_reduce(x: torch.Tensor, reduce: str, *, axis: int = 0, **options: Any) -> torch.Tensor:
     """Accept negative dimensions, which v2.6's meta kernel rejects."""
     axis = axis % x.ndim if x.ndim else axis
@@ -319,6 +327,7 @@ override(_META, "nll_loss_forward", _nll_loss)
 override(_META, "nll_loss_backward", _like_second)
 override(_META, "multi_margin_loss", _multi_margin_loss)
 override(_META, "view_copy", _view_copy)
+override(_META, "where.self", _where)
 if V2_6:
     override(_META, "segment_reduce", _segment_reduce)
 _META.impl("multi_margin_loss_backward", _like_second)
