@@ -17,8 +17,11 @@ from torch_google.tpu.lowerings.table import lowering
 def histc(self: Array, bins: int = 100, min: Real = 0, max: Real = 0) -> Array:  # noqa: A002
     """Count values in bins of equal width from min to max, inclusive.
 
-    If min and max are equal, the range is that of the data.
+    If min and max are equal, the range is that of the data. Integers are counted with integer
+    arithmetic, as on CUDA. torch's CPU has no kernel for them.
     """
+    if not jnp.issubdtype(self.dtype, jnp.floating):
+        return _histc_of_integers(self.reshape(-1).astype(jnp.int64), bins, min, max)
     (x,) = floats(self)
     flat = x.reshape(-1)
     low, high = _widened(flat, float(min), float(max))
@@ -31,7 +34,14 @@ def histc(self: Array, bins: int = 100, min: Real = 0, max: Real = 0) -> Array: 
     return jnp.zeros(bins, x.dtype).at[jnp.where(inside, slots, bins)].add(1, mode="drop")
 
 
-def _widened(flat: Array, low: float, high: float) -> tuple[Array, Array]:
+def _histc_of_integers(flat: Array, bins: int, least: Real, most: Real) -> Array:
+    low, high = _widened(flat, least, most)
+    slots = jnp.minimum((flat - low) * bins // (high - low), bins - 1)
+    inside = (flat >= low) & (flat <= high)
+    return jnp.zeros(bins, flat.dtype).at[jnp.where(inside, slots, bins)].add(1, mode="drop")
+
+
+def _widened(flat: Array, low: Real, high: Real) -> tuple[Array, Array]:
     first, last = jnp.asarray(low, flat.dtype), jnp.asarray(high, flat.dtype)
     if low == high and flat.size:
         first, last = jnp.min(flat), jnp.max(flat)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -35,6 +35,28 @@ _LARGE_NUMBER = 64
 # Operators with an offsets argument that must match the other tensors' sizes. They have no
 # trial, because a stand-in for the offsets would not match.
 _OF_OFFSETS = ("aten::_padded_dense_to_jagged_forward",)
+
+
+_INTEGERS = dict.fromkeys(
+    (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64), torch.float32
+)
+_HALVES = dict.fromkeys((torch.float16, torch.bfloat16), torch.float32)
+# Dtypes that torch supports on CUDA but not on the CPU. Programs use them on every accelerator, so
+# the trial runs with another dtype. The dtypes are those in torch's table of tests of operators.
+_ON_ACCELERATORS: dict[str, dict[torch.dtype, torch.dtype]] = {
+    "aten::histc": _INTEGERS,
+    "aten::avg_pool3d": _HALVES,
+    "aten::avg_pool3d_backward": _HALVES,
+    "aten::_upsample_bilinear2d_aa": _HALVES,
+    "aten::_upsample_bilinear2d_aa_backward": _HALVES,
+    "aten::_upsample_bicubic2d_aa": _HALVES,
+    "aten::_upsample_bicubic2d_aa_backward": _HALVES,
+    "aten::multi_margin_loss": _HALVES,
+    "aten::multi_margin_loss_backward": _HALVES,
+    "aten::multilabel_margin_loss_forward": _HALVES,
+    "aten::multilabel_margin_loss_backward": _HALVES,
+    "aten::rrelu_with_noise": {torch.float16: torch.float32},
+}
 
 
 class Refusal(Exception):
@@ -104,8 +126,9 @@ def _error(
     op: OpOverload, args: Sequence[Any], stand_in: StandIn, *, sized: bool = False
 ) -> Exception | None:
     """Return the CPU's exception, or None if the call succeeds or the CPU lacks the operator."""
+    others = _ON_ACCELERATORS.get(op._schema.name, {})
     values = [
-        _argument(argument, value, stand_in, empty=argument.is_out and not sized)
+        _argument(argument, value, stand_in, others, empty=argument.is_out and not sized)
         for argument, value in zip(op._schema.arguments, args, strict=True)
     ]
     try:
@@ -116,7 +139,15 @@ def _error(
     return None
 
 
-def _argument(argument: torch.Argument, value: Any, stand_in: StandIn, *, empty: bool) -> Any:
+def _argument(
+    argument: torch.Argument,
+    value: Any,
+    stand_in: StandIn,
+    others: Mapping[torch.dtype, torch.dtype],
+    *,
+    empty: bool,
+) -> Any:
+    """Return the argument of the trial. `others` maps a tensor's dtype to that of its stand-in."""
     if argument.name == "pin_memory":
         return None
     if argument.name == "unsafe":
@@ -137,7 +168,8 @@ def _argument(argument: torch.Argument, value: Any, stand_in: StandIn, *, empty:
             return leaf.clone() if _is_written(argument) else leaf
         # An empty stand-in for an out= argument leaves its size to the meta kernel, which also
         # warns about a wrong size.
-        return torch.empty(0, dtype=leaf.dtype) if empty else stand_in(leaf)
+        chosen = torch.empty(0, dtype=leaf.dtype) if empty else stand_in(leaf)
+        return chosen.to(others.get(chosen.dtype, chosen.dtype))
 
     return pytree.tree_map(one, value)
 
