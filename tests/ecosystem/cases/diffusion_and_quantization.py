@@ -68,7 +68,10 @@ def schedulers(run: Run) -> Any:
     return results
 
 
-@case("torchao", modes=EAGER)
+# The scale of a row puts its largest weight halfway between two integers, so the last bit of the
+# scale decides. XLA divides by a number as CUDA does, by multiplying by its reciprocal, so this bit
+# may differ from the CPU's. The tolerance is one step of a weight times an input.
+@case("torchao", modes=EAGER, atol=5e-3)
 def int8_weights(run: Run) -> Any:
     from torchao.quantization import Int8WeightOnlyConfig, quantize_
 
