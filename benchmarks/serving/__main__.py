@@ -10,11 +10,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from benchmarks import results
-from benchmarks.serving import client, processes
+from benchmarks.serving import client, leaks, processes
 from benchmarks.serving.client import Load
 from examples import model
 
@@ -37,9 +38,9 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         benchmark = _Benchmark(options, Path(folder) / "checkpoint.pt")
-        figures = benchmark.load() if options.load else benchmark.compare()
+        figures, details = benchmark.load() if options.load else (benchmark.compare(), {})
     if options.json:
-        results.write(options.json, "serving", figures)
+        results.write(options.json, "serving", figures, details=details)
     return 0
 
 
@@ -87,36 +88,29 @@ class _Benchmark:
             for peer in _PEERS
         ]
 
-    def load(self) -> list[results.Figure]:
-        """Send requests to our server for --load seconds, and record its processes' memory."""
-        samples: list[tuple[float, float]] = []
+    def load(self) -> tuple[list[results.Figure], dict[str, Any]]:
+        """Send requests to our server for --load seconds, and record its processes' resources."""
+        samples: list[leaks.Moment] = []
         port = processes.free_port()
         with processes.running(self._command(_OURS, port), port) as session:
+            before = processes.cpu_seconds(session)
             load = self._run(
                 port,
                 self._options.connections,
                 self._options.load,
-                lambda elapsed: samples.append((elapsed, processes.resident_mib(session))),
+                lambda elapsed: samples.append((elapsed, processes.sample(session))),
             )
-        warm = [mib for elapsed, mib in samples if elapsed >= _WARM_UP * self._options.load]
-        early = statistics.median(warm[: max(1, len(warm) // 5)])
-        late = statistics.median(warm[-max(1, len(warm) // 5) :])
-        print(
-            f"{len(load.latencies):,} requests in {load.seconds:.0f} s, p50 "
-            f"{1000 * load.percentile(50):.2f} ms, p99 {1000 * load.percentile(99):.2f} ms; "
-            f"{early:.1f} MiB early, {late:.1f} MiB at the end, {max(warm):.1f} MiB at most"
+            cpu = (processes.cpu_seconds(session) - before) / len(load.latencies)
+        seconds, connections = self._options.load, self._options.connections
+        note = (
+            f"{len(load.latencies):,} requests, {connections} connections, p50 "
+            f"{1000 * load.percentile(50):.1f} ms, p99 {1000 * load.percentile(99):.1f} ms, CPU "
+            f"{1000 * cpu:.2f} ms per request"
         )
-        case = f"Memory after {self._options.load:.0f} s of load"
-        return [
-            results.Figure(
-                case=case,
-                subject=_OURS,
-                number=round(late - early, 1),
-                unit="MiB more than early in the run",
-                peak_mib=max(warm),
-                note=f"{len(load.latencies):,} requests, {self._options.connections} connections",
-            )
-        ]
+        print(note)
+        warm = [moment for moment in samples if moment[0] >= _WARM_UP * seconds]
+        figures = leaks.figures(warm, f"{seconds:.0f} s of load", _OURS, note)
+        return figures, {"load": leaks.details(samples)}
 
     def _run(
         self,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import http.client
 import os
 import signal
@@ -45,10 +46,26 @@ def cpu_seconds(session: int) -> float:
     return sum(int(fields[11]) + int(fields[12]) for fields in _session(session).values()) / _TICKS
 
 
-def resident_mib(session: int) -> float:
-    """Return the resident memory of a session. Shared pages count once per process."""
-    pages = sum(int(fields[21]) for fields in _session(session).values())
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """The resources of one process."""
+
+    resident_mib: float
+    descriptors: int
+    threads: int
+
+
+def sample(session: int) -> dict[int, Sample]:
+    """Return the resources of each process of a session, by its process ID."""
+    samples = {}
+    for pid, fields in _session(session).items():
+        try:
+            descriptors = len(os.listdir(f"/proc/{pid}/fd"))
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # the process has just ended
+        resident = int(fields[21]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+        samples[pid] = Sample(resident, descriptors, int(fields[17]))
+    return samples
 
 
 def _session(session: int) -> dict[int, list[str]]:

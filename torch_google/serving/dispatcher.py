@@ -25,6 +25,8 @@ from torch_google.serving.worker_handle import WorkerHandle
 
 _LOG = logging.getLogger(__name__)
 _LONGEST_RETRY_AFTER = 60  # seconds
+_POLL_SECONDS = 0.02
+_KILL_SECONDS = 2.0  # that the kernel may need to end a killed worker
 
 
 @dataclasses.dataclass
@@ -61,17 +63,34 @@ class Dispatcher:
             self._metrics.ready.set(0, str(handle.index))
             self._metrics.restarts.set(0, str(handle.index))
 
-    async def stop(self) -> None:
-        """Stop the workers, and wait until their processes have ended."""
+    async def stop(self, patience: float) -> None:
+        """Stop the workers, and wait until their processes have ended.
+
+        Processes that have not ended after `patience` seconds are killed.
+        """
+        end = time.monotonic() + patience
         for handle in self._handles:
-            handle.stop()
-        for handle in self._handles:
-            await asyncio.to_thread(handle.join)
+            handle.stop(patience)
+        # Threads of an executor would delay the interpreter's end, so poll the workers' own ones.
+        while running := [handle for handle in self._handles if not handle.join(0)]:
+            await asyncio.sleep(_POLL_SECONDS)
+            if time.monotonic() >= end:
+                for handle in running:
+                    handle.kill()
 
     def abandon(self) -> None:
-        """Stop the workers without waiting for their processes. Does nothing after `stop`."""
+        """Kill the workers that `stop` has not ended."""
         for handle in self._handles:
-            handle.stop()
+            handle.stop(0)
+            handle.kill()
+        for handle in self._handles:
+            handle.join(_KILL_SECONDS)
+
+    def describe(self) -> str:
+        """Return what the requests and workers that have not ended do, for an operator."""
+        waiting, working = len(self._queue), sum(map(len, list(self._in_work.values())))
+        workers = [handle.describe() for handle in self._handles if not handle.join(0)]
+        return ", ".join([f"{waiting} requests wait", f"{working} are in work", *workers])
 
     @property
     def is_ready(self) -> bool:

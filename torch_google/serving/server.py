@@ -7,6 +7,7 @@ import asyncio
 import logging
 import signal
 import socket
+import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,14 +21,20 @@ from fastapi import Depends, FastAPI, Request, Response
 from fastapi.encoders import jsonable_encoder
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from litserve import LitAPI, LitServer
+from starlette.requests import ClientDisconnect
 
 from torch_google.serving import metrics, page
+from torch_google.serving.deadline import Deadline
 from torch_google.serving.dispatcher import Dispatcher
 from torch_google.serving.errors import RequestError, ServingError
 from torch_google.serving.limits import Limits
 from torch_google.serving.signature import parse_json
 
 _LOG = logging.getLogger(__name__)
+_CLIENT_CLOSED = 499  # as in nginx's log; no client gets it
+_ANYIO = "AnyIO worker thread"  # FastAPI runs synchronous hooks in these
+_LATE_SECONDS = 0.5  # until a connection without a request is closed
+_THREAD_SECONDS = 0.5  # that a thread may need to end after the last response
 _FASTAPI_PAGES = ("/docs", "/docs/oauth2-redirect", "/redoc")
 
 
@@ -56,6 +63,9 @@ class Server(LitServer):
         self.metrics = metrics.Metrics(self.limits.batch)
         self.failure: str | None = None
         self.is_draining = False
+        self._drained_at = time.monotonic()
+        self._deadline: Deadline | None = None
+        self._left: list[threading.Thread] = []
         self._dispatcher = Dispatcher(self.limits, self.metrics, self._fail)
         self._api = api
         self._target = device
@@ -70,7 +80,8 @@ class Server(LitServer):
 
         Port 0 selects a free port; the log gives its number. Raises ServingError if the address
         cannot be used, the model cannot be loaded, a worker keeps dying, or requests were lost
-        because the shutdown exceeded its time limit.
+        because the shutdown exceeded its time limit. If this method does not return in that time,
+        or a thread that it started does not end, the process ends with status 1 and a log line.
         """
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
@@ -88,11 +99,19 @@ class Server(LitServer):
         )
         address = ":".join(map(str, listener.getsockname()[:2]))
         _LOG.info("listening on http://%s; the model is loading", address)
+        threads = set(threading.enumerate())
+        http = _Http(config, self)
+        deadline = self._deadline = Deadline(http.describe)
         try:
-            _Http(config, self).run(sockets=[listener])
+            http.run(sockets=[listener])
         finally:
+            deadline.start(self.limits.exit_timeout)
             self._dispatcher.abandon()
             listener.close()
+            self._left = _left_threads(threads)
+            # The interpreter waits for these threads when it ends, so the limit stays.
+            if not self._left:
+                deadline.cancel()
         if self.failure is not None:
             raise ServingError(self.failure)
 
@@ -103,25 +122,42 @@ class Server(LitServer):
         try:
             yield
         finally:
-            await self._dispatcher.stop()
+            await self._dispatcher.stop(self.limits.exit_timeout / 2)
 
-    def drain(self) -> None:
-        """Make /health fail, so that load balancers send no more requests to this server."""
+    def drain(self, delay: float) -> None:
+        """Make /health fail, so that load balancers send no more requests to this server.
+
+        Limit the time of the shutdown, which starts after `delay` seconds.
+        """
         self.is_draining = True
         self.metrics.draining.set(1)
+        self._drained_at = time.monotonic() + delay
+        self._limit_shutdown(delay)
 
-    def report_lost_requests(self) -> None:
+    def report_lost_requests(self, *, is_forced: bool) -> None:
         """Make `run` raise an error if any request has no response yet."""
         self._dispatcher.update_gauges()
         lost = int(self.metrics.queue_length.get() + self.metrics.in_work.get())
         if lost and self.failure is None:
+            seconds = max(0.0, time.monotonic() - self._drained_at)
             self.failure = (
-                f"{lost} requests had no response {self.limits.drain_timeout:g} s after the server "
-                "was told to end. Use a longer drain timeout"
+                f"{lost} requests had no response {seconds:.3g} s after the server was told to "
+                f"end. {'A second signal ended it' if is_forced else 'Use a longer drain timeout'}"
             )
+
+    def describe(self) -> str:
+        """Return the requests, workers and threads that have not ended, for an operator."""
+        threads = [f"thread {each.name!r} runs" for each in self._left]
+        return ", ".join([self._dispatcher.describe(), *threads])
 
     def _fail(self, message: str) -> None:
         self.failure = message
+        self._limit_shutdown(0)
+
+    def _limit_shutdown(self, delay: float) -> None:
+        if self._deadline is not None:
+            limits = self.limits
+            self._deadline.start(delay + limits.drain_timeout + limits.exit_timeout)
 
     def _register_internal_endpoints(self) -> None:
         super()._register_internal_endpoints()
@@ -179,6 +215,8 @@ class Server(LitServer):
         except RequestError as error:
             headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
             response = JSONResponse(error.document(), error.status, headers)
+        except ClientDisconnect:
+            response = Response(status_code=_CLIENT_CLOSED)
         self.metrics.requests.add(1, str(response.status_code))
         self.metrics.request_seconds.observe(time.perf_counter() - start)
         return response
@@ -255,7 +293,7 @@ class _Http(uvicorn.server.Server):
             return
         delay = self._server.limits.drain_delay if sig == signal.SIGTERM else 0
         self._stop_at = time.monotonic() + delay
-        self._server.drain()
+        self._server.drain(delay)
 
     async def on_tick(self, counter: int) -> bool:
         is_due = self._stop_at is not None and time.monotonic() >= self._stop_at
@@ -263,8 +301,36 @@ class _Http(uvicorn.server.Server):
             self.should_exit = True
         return bool(await super().on_tick(counter))
 
+    def describe(self) -> str:
+        """Return the parts of the server that have not ended, for an operator."""
+        connections = len(self.server_state.connections)
+        return f"{connections} connections are open, {self._server.describe()}"
+
     async def _wait_tasks_to_complete(self) -> None:
+        closer = asyncio.create_task(self._close_late_connections())
         try:
             await super()._wait_tasks_to_complete()
         finally:
-            self._server.report_lost_requests()
+            closer.cancel()
+            self._server.report_lost_requests(is_forced=self.force_exit)
+
+    async def _close_late_connections(self) -> None:
+        """Close connections after their next response, or if they send no request.
+
+        uvicorn does this once. It misses a connection that is accepted in the same iteration of
+        the event loop, and would wait for it until the timeout.
+        """
+        while True:
+            old = set(self.server_state.connections)
+            await asyncio.sleep(_LATE_SECONDS)
+            for connection in old & self.server_state.connections:
+                connection.shutdown()
+
+
+def _left_threads(before: set[threading.Thread]) -> list[threading.Thread]:
+    """Return the threads in which a hook of the API, such as `authorize`, still runs."""
+    new = [each for each in threading.enumerate() if each not in before and each.name == _ANYIO]
+    end = time.monotonic() + _THREAD_SECONDS
+    for thread in new:
+        thread.join(max(0.0, end - time.monotonic()))
+    return [each for each in new if each.is_alive()]

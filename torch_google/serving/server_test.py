@@ -3,19 +3,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
+import re
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from torch_google.serving.testing.server_process import Response, ServerProcess
-from torch_google.serving.testing.small_server import EXIT, EXIT_CODE, FAIL
+from torch_google.serving.testing.small_server import EXIT, EXIT_CODE, FAIL, STOP
 
 _COMMAND = [sys.executable, "-m", "torch_google.serving.testing.small_server"]
 _BATCH, _QUEUE, _BODY = 4, 3, 2000
@@ -198,9 +202,67 @@ def test_an_end_that_takes_too_long_is_an_error(threads: ThreadPoolExecutor) -> 
     with ServerProcess([*_COMMAND, "--drain_timeout=0.5"]) as server:
         request = _occupy(server, threads, 5.0)
         assert server.end() == 1
-        assert "1 requests had no response 0.5 s after" in server.log()
+        assert re.search(r"1 requests had no response \S+ s after", server.log())
         with pytest.raises((ConnectionError, http.client.HTTPException, AssertionError)):
             assert request.result().status == 200
+
+
+def _hang_in_authorize(server: ServerProcess) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    connection.request("GET", "/health", headers={"X-Hang": "1"})
+    connection.getresponse()
+
+
+_HANGS = {
+    "health": (lambda server: server.get("/health"), "the main thread is in small_server.py:"),
+    "authorize": (_hang_in_authorize, "thread 'AnyIO worker thread' runs"),
+    "predict": (lambda server: server.post(_body(0, STOP)), "It has a batch of 1"),
+}
+
+
+@pytest.mark.parametrize("hang", _HANGS)
+def test_a_part_that_hangs_does_not_delay_the_end(threads: ThreadPoolExecutor, hang: str) -> None:
+    cause, name = _HANGS[hang]
+    options = ["--drain_timeout=0.5", "--exit_timeout=3", "--timeout=200"]
+    options += [] if hang == "predict" else [f"--hang={hang}"]
+    with ServerProcess([*_COMMAND, *options]) as server:
+        request = threads.submit(cause, server)
+        time.sleep(0.5)
+        assert not request.done()
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(30) == 1, server.log()
+        assert name in server.log()
+        with pytest.raises((ConnectionError, http.client.HTTPException)):
+            request.result(30)
+
+
+def test_sigterm_ends_a_server_whose_model_loads() -> None:
+    with ServerProcess([*_COMMAND, "--hang=setup"], ready=False) as server:
+        assert server.end() == 0, server.log()
+
+
+@pytest.mark.full
+def test_workers_end_with_a_server_that_is_killed() -> None:
+    with ServerProcess(_COMMAND) as server:
+        worker = server.post(_body()).body["pid"]
+        server.process.kill()
+        server.process.wait()
+        end = time.monotonic() + 30
+        while Path(f"/proc/{worker}").exists():
+            assert time.monotonic() < end
+            time.sleep(0.02)
+
+
+@pytest.mark.full
+def test_connections_without_a_request_do_not_delay_the_end() -> None:
+    with ServerProcess([*_COMMAND, "--drain_delay=0.2", "--drain_timeout=100"]) as server:
+        with contextlib.ExitStack() as stack:
+            server.process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(ConnectionError):
+                while server.process.poll() is None:
+                    address = ("127.0.0.1", server.port)
+                    stack.enter_context(socket.create_connection(address, timeout=60))
+            assert server.process.wait(60) == 0, server.log()
 
 
 @pytest.mark.full

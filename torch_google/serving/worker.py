@@ -20,6 +20,7 @@ from typing import Any
 from fastapi import HTTPException
 from litserve import LitAPI
 
+from torch_google.multiprocessing import lifeline
 from torch_google.serving.signature import Signature
 
 _LOG = logging.getLogger(__name__)
@@ -56,8 +57,12 @@ class Done:
     seconds: float
 
 
-def main(connection: Connection, api: LitAPI, device: str) -> None:
-    """Run a worker until the server closes the connection, then end the process."""
+def main(connection: Connection, server: lifeline.Line, api: LitAPI, device: str) -> None:
+    """Run a worker until the server closes the connection, then end the process.
+
+    If the server ends in any other way, the kernel kills this process.
+    """
+    lifeline.hang_on(server)
     try:
         _serve(connection, api, device)
     finally:
@@ -78,20 +83,26 @@ def _serve(connection: Connection, api: LitAPI, device: str) -> None:
         api.device = device
     except Exception as error:  # noqa: BLE001 - setup is the user's code, and the server reports it
         _LOG.debug("setup failed", exc_info=True)
-        connection.send(Failed(f"{type(error).__name__}: {error}"))
+        _send(connection, Failed(f"{type(error).__name__}: {error}"))
         return
-    connection.send(Ready(os.getpid(), getattr(api, "signature", None)))
-    while True:
+    is_open = _send(connection, Ready(os.getpid(), getattr(api, "signature", None)))
+    while is_open:
         try:
             payloads = connection.recv()
-        except EOFError:
+        except (EOFError, ConnectionError):
             return
         start = time.perf_counter()
         replies = run(api, payloads)
-        try:
-            connection.send(Done(replies, time.perf_counter() - start))
-        except BrokenPipeError:
-            return
+        is_open = _send(connection, Done(replies, time.perf_counter() - start))
+
+
+def _send(connection: Connection, message: Ready | Failed | Done) -> bool:
+    """Send a message, and return whether the server still listens."""
+    try:
+        connection.send(message)
+    except ConnectionError:
+        return False
+    return True
 
 
 def run(api: LitAPI, payloads: Sequence[Any]) -> list[Reply]:

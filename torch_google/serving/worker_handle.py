@@ -11,17 +11,19 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
 from typing import Any, Protocol
 
 from litserve import LitAPI
 
+from torch_google.multiprocessing import lifeline
 from torch_google.serving import worker
 
 _LOG = logging.getLogger(__name__)
 # Give up on a worker that dies this many times in a row without finishing a batch.
 MOST_STARTS = 4
 _FIRST_DELAY = 0.5  # s until a worker starts again, doubled each time
-_END_TIMEOUT = 10.0  # s that a worker has to end after the connection is closed
+_END_TIMEOUT = 10.0  # s that a worker has to end after it has failed
 
 
 class Owner(Protocol):
@@ -41,7 +43,8 @@ class Owner(Protocol):
 class WorkerHandle:
     """A worker process, and the thread that talks to it.
 
-    The thread may block on a stuck worker; the event loop must not.
+    The thread may block on a stuck worker; the event loop must not. Every wait of the thread ends
+    when the process does, so `kill` always ends it.
     """
 
     def __init__(self, index: int, api: LitAPI, device: str, owner: Owner) -> None:
@@ -52,7 +55,9 @@ class WorkerHandle:
         self._loop = asyncio.get_running_loop()
         self._batches: queue.SimpleQueue[Sequence[Any] | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
-        self._stopped_at = 0.0
+        self._end = 0.0
+        self._state = "starts"
+        self._process: SpawnProcess | None = None
         self._thread = threading.Thread(target=self._run, name=f"worker-{index}", daemon=True)
         self._thread.start()
 
@@ -60,18 +65,41 @@ class WorkerHandle:
         """Pass a batch to the worker, which must be ready and idle."""
         self._batches.put(payloads)
 
-    def stop(self) -> None:
-        """Ask the process to end after its current batch, without waiting for it."""
+    def stop(self, patience: float) -> None:
+        """Ask the process to end, without waiting for it.
+
+        It may finish its batch in `patience` seconds. A process that loads its model is killed.
+        """
         if not self._stopping.is_set():
-            self._stopped_at = time.monotonic()
+            self._end = time.monotonic() + patience
             self._stopping.set()
             self._batches.put(None)
 
-    def join(self) -> None:
-        """Wait until the process has ended. Call `stop` first."""
-        self._thread.join()
+    def kill(self) -> None:
+        """Kill the process. Call `stop` first, or it starts again."""
+        process = self._process
+        if process is not None and process.pid is not None:
+            process.kill()
+
+    def join(self, timeout: float) -> bool:
+        """Wait until the process has ended, and return whether it has. Call `stop` first."""
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def describe(self) -> str:
+        """Return what the worker does, for an operator."""
+        process = self._process
+        pid = f" (process {process.pid})" if process is not None else ""
+        return f"worker {self.index}{pid} {self._state}"
 
     def _run(self) -> None:
+        try:
+            self._run_processes()
+        except Exception as error:  # noqa: BLE001 - without a report, requests would wait for ever
+            _LOG.exception("worker %d: the thread of the worker failed", self.index)
+            self._call(self._owner.on_failed, f"{type(error).__name__}: {error}")
+
+    def _run_processes(self) -> None:
         delay, starts = _FIRST_DELAY, 0
         while not self._stopping.is_set():
             finished, exit_code, failure = self._run_process()
@@ -99,45 +127,57 @@ class WorkerHandle:
         connection, child_connection = context.Pipe()
         process = context.Process(
             target=worker.main,
-            args=(child_connection, self._api, self._device),
+            args=(child_connection, lifeline.line(), self._api, self._device),
             name=f"worker-{self.index}",
         )
+        self._state = "starts"
         process.start()
+        self._process = process
         child_connection.close()
+        self._state = "loads its model"
         finished, failure = 0, None
         try:
-            started = self._receive(connection, patience=0)
+            started = self._receive(connection, is_idle=True)
             if isinstance(started, worker.Failed):
                 failure = started.message
             elif isinstance(started, worker.Ready):
                 self._call(self._owner.on_ready, started)
+                self._state = "is idle"
                 while (payloads := self._batches.get()) is not None:
+                    self._state = f"has a batch of {len(payloads)}"
                     connection.send(payloads)
-                    done = self._receive(connection, patience=_END_TIMEOUT)
+                    done = self._receive(connection)
                     if done is None:
                         break
+                    self._state = "is idle"
                     self._call(self._owner.on_done, done)
                     finished += 1
-        except (EOFError, ConnectionError):
-            pass  # The process has ended; its exit code follows.
+            else:  # The server stops; an import of torch may take longer than it may wait.
+                process.kill()
+        except (EOFError, OSError):
+            pass  # The process has ended, perhaps within a message; its exit code follows.
         finally:
             connection.close()
-            process.join(1 if self._is_overdue(_END_TIMEOUT) else _END_TIMEOUT)
-            if process.exitcode is None:
-                _LOG.warning("worker %d did not end; killing it", self.index)
-                process.kill()
-                process.join()
+            self._reap(process)
         return finished, process.exitcode, failure
 
-    def _receive(self, connection: Connection, *, patience: float) -> Any:
-        """Return the next message, or None if `patience` seconds pass after `stop`."""
+    def _reap(self, process: SpawnProcess) -> None:
+        """Wait until the process has ended. Kill it if it takes too long."""
+        state, self._state = self._state, f"ends; before, it {self._state}"
+        rest = self._end - time.monotonic() if self._stopping.is_set() else _END_TIMEOUT
+        process.join(max(0.1, rest))
+        if process.exitcode is None:
+            _LOG.warning("worker %d did not end; killing it. It %s", self.index, state)
+            process.kill()
+            process.join()
+        self._process = None
+
+    def _receive(self, connection: Connection, *, is_idle: bool = False) -> Any:
+        """Return the next message, or None if the handle stops and has no patience left."""
         while not connection.poll(0.1):
-            if self._is_overdue(patience):
+            if self._stopping.is_set() and (is_idle or time.monotonic() >= self._end):
                 return None
         return connection.recv()
-
-    def _is_overdue(self, patience: float) -> bool:
-        return self._stopping.is_set() and time.monotonic() - self._stopped_at >= patience
 
     def _call(self, function: Callable[..., None], *arguments: Any) -> None:
         try:

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A time limit for the shutdown. When it expires, the process ends and says what did not end."""
+
+from __future__ import annotations
+
+import faulthandler
+import logging
+import os
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+
+_LOG = logging.getLogger(__name__)
+_STATUS = 1  # the exit status of an expired deadline
+_WRITE_TIMEOUT = 1.0  # s for each way to write the line; the reader of stderr may hang, too
+_BACKSTOP = 5.0  # s after which faulthandler ends the process, if the thread cannot run
+
+
+class Deadline:
+    """A thread that ends the process, unless `cancel` is called in time.
+
+    `describe` returns the parts that have not ended. It is called in this thread, so it must not
+    wait for a lock. The event loop cannot keep this limit: it may be the part that hangs.
+    """
+
+    def __init__(self, describe: Callable[[], str]) -> None:
+        self._describe = describe
+        # A signal handler may interrupt a put of the same queue. Only SimpleQueue permits that.
+        self._times: queue.SimpleQueue[float | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="deadline", daemon=True)
+        self._thread.start()
+
+    def start(self, seconds: float) -> None:
+        """Start the limit. If it runs already, only a shorter one has an effect.
+
+        Safe in a signal handler.
+        """
+        self._times.put(time.monotonic() + seconds)
+
+    def cancel(self) -> None:
+        """End the thread. Later calls of `start` have no effect."""
+        self._times.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        begin, end = 0.0, self._times.get()
+        if end is None:
+            return
+        begin = time.monotonic()
+        has_backstop = _start_backstop(end - begin + _BACKSTOP)
+        while (rest := end - time.monotonic()) > 0:
+            try:
+                earlier = self._times.get(timeout=rest)
+            except queue.Empty:
+                continue
+            if earlier is None:
+                if has_backstop:
+                    faulthandler.cancel_dump_traceback_later()
+                return
+            end = min(end, earlier)
+        self._expire(end - begin)
+
+    def _expire(self, seconds: float) -> None:
+        try:
+            parts = self._describe()
+        except Exception as error:  # noqa: BLE001 - the process must end in any case
+            parts = f"unknown parts: {error!r}"
+        line = (
+            f"the shutdown took more than {seconds:.3g} s: {parts}; the main thread is in "
+            f"{_main_thread()}. The process ends with status {_STATUS}"
+        )
+        # The logging module has locks, and the main thread may have one of them.
+        for write in (lambda: _LOG.critical(line), lambda: os.write(2, f"{line}\n".encode())):
+            writer = threading.Thread(target=write, daemon=True)
+            writer.start()
+            writer.join(_WRITE_TIMEOUT)
+            if not writer.is_alive():
+                break
+        os._exit(_STATUS)
+
+
+def _start_backstop(seconds: float) -> bool:
+    """Let faulthandler's thread end the process if C code has the GIL. Return whether it will."""
+    try:
+        faulthandler.dump_traceback_later(seconds, exit=True)
+    except (AttributeError, OSError, RuntimeError, ValueError):  # stderr is not a file
+        return False
+    return True
+
+
+def _main_thread() -> str:
+    frame: FrameType | None = sys._current_frames().get(threading.main_thread().ident or 0)
+    if frame is None:
+        return "no Python code"
+    code = frame.f_code
+    return f"{os.path.basename(code.co_filename)}:{frame.f_lineno} {code.co_name}"

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of the shutdown's time limit, in processes of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import time
+
+_PATIENCE = 60.0
+_PROGRAM = """
+import ctypes, threading, time
+from torch_google.serving import deadline
+
+def hang():
+    limit.start(0.2)
+    time.sleep(1000)
+
+limit = deadline.Deadline(lambda: "worker 7 has a batch")
+"""
+
+
+def _run(body: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", _PROGRAM + body]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=_PATIENCE)
+
+
+def test_an_expired_limit_ends_the_process_and_names_what_hangs() -> None:
+    result = _run("hang()")
+    assert result.returncode == 1
+    assert "took more than 0.2 s: worker 7 has a batch" in result.stderr
+    assert re.search(r"the main thread is in <string>:\d+ hang", result.stderr)
+
+
+def test_a_cancelled_limit_has_no_effect() -> None:
+    result = _run("limit.start(0.3); limit.cancel(); limit.start(0); time.sleep(0.6); print('ok')")
+    assert (result.returncode, result.stdout) == (0, "ok\n")
+
+
+def test_a_shorter_limit_replaces_a_longer_one() -> None:
+    result = _run("limit.start(900); limit.start(0.2); limit.start(900); time.sleep(1000)")
+    assert result.returncode == 1
+
+
+def test_an_error_in_the_description_does_not_stop_the_end() -> None:
+    result = _run("limit._describe = lambda: 1 / 0\nhang()")
+    assert result.returncode == 1
+    assert "unknown parts: ZeroDivisionError" in result.stderr
+
+
+def test_c_code_that_has_the_gil_does_not_stop_the_end() -> None:
+    body = "deadline._BACKSTOP = 0.5; limit.start(0.2); time.sleep(0.1)\n"
+    result = _run(body + "ctypes.PyDLL(None).sleep(1000)")
+    assert result.returncode == 1
+    assert "most recent call first" in result.stderr
+
+
+def test_a_full_pipe_does_not_stop_the_end() -> None:
+    reader, writer = os.pipe()
+    try:
+        os.set_blocking(writer, False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(writer, b" " * 4096)
+        os.set_blocking(writer, True)
+        command = [sys.executable, "-c", _PROGRAM + "hang()"]
+        with subprocess.Popen(command, stderr=writer) as process:
+            start = time.monotonic()
+            assert process.wait(_PATIENCE) == 1
+            assert time.monotonic() - start < _PATIENCE / 2
+    finally:
+        os.close(reader)
+        os.close(writer)
