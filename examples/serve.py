@@ -49,6 +49,12 @@ _DRAIN_DELAY = flags.DEFINE_float(
 _DRAIN_TIMEOUT = flags.DEFINE_float(
     "drain_timeout", 30.0, "Seconds until the last response after that.", lower_bound=0.001
 )
+_EXIT_TIMEOUT = flags.DEFINE_float(
+    "exit_timeout",
+    15.0,
+    "Seconds until the end of the process after that. A worker has half of them.",
+    lower_bound=0.001,
+)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -76,6 +82,7 @@ def _serve() -> None:
         timeout=_TIMEOUT.value,
         drain_delay=_DRAIN_DELAY.value,
         drain_timeout=_DRAIN_TIMEOUT.value,
+        exit_timeout=_EXIT_TIMEOUT.value,
     )
     checkpoint = _from_here(_CHECKPOINT.value) if _CHECKPOINT.value else None
     source = serving.Source(_from_here(_MODEL.value), checkpoint)

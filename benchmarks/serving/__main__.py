@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import statistics
 import sys
@@ -57,36 +58,34 @@ class _Benchmark:
 
     def compare(self) -> list[results.Figure]:
         """Measure all servers once per round, in an order that alternates between rounds."""
-        cases = {
-            "Time of a request, 1 connection": 1,
-            f"Time per request, {self._options.connections} connections": self._options.connections,
-        }
+        cases = (1, self._options.connections)
         subjects = (_OURS, *_PEERS)
-        loads: dict[tuple[str, str], list[tuple[Load, float]]] = {
-            (case, subject): [] for case in cases for subject in subjects
+        loads: dict[tuple[int, str], list[tuple[Load, float]]] = {
+            (connections, subject): [] for connections in cases for subject in subjects
         }
         for turn in range(self._options.rounds):
             for subject in subjects if turn % 2 == 0 else reversed(subjects):
                 port = processes.free_port()
                 with processes.running(self._command(subject, port), port) as session:
                     self._run(port, self._options.connections, 1.0)
-                    for case, connections in cases.items():
+                    for connections in cases:
                         before = processes.cpu_seconds(session)
                         load = self._run(port, connections, self._options.seconds)
                         cpu = processes.cpu_seconds(session) - before
-                        loads[case, subject].append((load, cpu / len(load.latencies)))
+                        loads[connections, subject].append((load, cpu / len(load.latencies)))
                         print(
-                            f"round {turn + 1}, {subject}, {case}: {len(load.latencies)} requests, "
+                            f"round {turn + 1}, {subject}, {connections} connections: {len(load.latencies)} requests, "
                             f"p50 {1000 * load.percentile(50):.2f} ms, "
                             f"p99 {1000 * load.percentile(99):.2f} ms, "
                             f"CPU {1000 * cpu / len(load.latencies):.2f} ms per request",
                             flush=True,
                         )
-        return [
-            self._figure(case, peer, loads[case, _OURS], loads[case, peer], connections)
-            for case, connections in cases.items()
-            for peer in _PEERS
-        ]
+        figures = []
+        for connections in (1, self._options.connections):
+            for peer in _PEERS:
+                ours, theirs = loads[connections, _OURS], loads[connections, peer]
+                figures += _compare(f"{connections} connections", peer, ours, theirs)
+        return figures
 
     def load(self) -> tuple[list[results.Figure], dict[str, Any]]:
         """Send requests to our server for --load seconds, and record its processes' resources."""
@@ -144,35 +143,39 @@ class _Benchmark:
         program = [str(par.resolve())] if par else [sys.executable, "-m", "examples.serve"]
         return [*program, f"--checkpoint={self._checkpoint}", f"--port={port}", f"--batch={batch}"]
 
-    def _figure(
-        self,
-        case: str,
-        peer: str,
-        ours: list[tuple[Load, float]],
-        theirs: list[tuple[Load, float]],
-        connections: int,
-    ) -> results.Figure:
-        def seconds(load: Load) -> float:
-            return load.percentile(50) if connections == 1 else load.seconds_per_request
 
-        p99 = statistics.median(load.percentile(99) for load, _ in ours)
-        pairs = list(zip(ours, theirs, strict=True))
-        figure = results.Figure(
-            case=case,
+def _compare(
+    case: str, peer: str, ours: list[tuple[Load, float]], theirs: list[tuple[Load, float]]
+) -> list[results.Figure]:
+    """Return figures for the time and CPU time per request, and for two percentiles."""
+
+    def figure(name: str, seconds: Callable[[Load], float]) -> results.Figure:
+        return results.Figure(
+            case=f"{case}: {name}",
             subject=_OURS,
             peer=peer,
             runs=len(ours),
             wall_seconds=statistics.median(seconds(load) for load, _ in ours),
             wall_ratio=statistics.median(seconds(a) / seconds(b) for (a, _), (b, _) in pairs),
-            cpu_seconds=statistics.median(cpu for _, cpu in ours),
-            cpu_ratio=statistics.median(a / b for (_, a), (_, b) in pairs),
-            number=round(1000 * p99, 3),
-            unit="ms, 99th percentile",
         )
-        print(
-            f"{case}: {figure.wall_ratio:.2f} of the time of {peer}, {figure.cpu_ratio:.2f} of CPU"
-        )
-        return figure
+
+    pairs = list(zip(ours, theirs, strict=True))
+    total = dataclasses.replace(
+        figure("time per request", lambda load: load.seconds_per_request),
+        cpu_seconds=statistics.median(cpu for _, cpu in ours),
+        cpu_ratio=statistics.median(a / b for (_, a), (_, b) in pairs),
+        number=round(statistics.median(1 / load.seconds_per_request for load, _ in ours), 1),
+        unit="requests per s",
+    )
+    print(f"{case}: {total.wall_ratio:.2f} of the time of {peer}, {total.cpu_ratio:.2f} of CPU")
+    percentiles = (50, 99)
+    return [
+        total,
+        *(
+            figure(f"{each}th percentile of latency", lambda load, each=each: load.percentile(each))
+            for each in percentiles
+        ),
+    ]
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ def figures(moments: Sequence[Moment], case: str, subject: str, note: str) -> li
     times = [elapsed for elapsed, _ in moments]
     rows = []
     for name, pids in _groups(moments).items():
-        memory = [_total(each, pids, "resident_mib") for _, each in moments]
+        memory = [_total(each, pids, "anonymous_mib") for _, each in moments]
         rows.append(
             Figure(
                 case=f"{case}: memory, {name}",
@@ -55,7 +55,7 @@ def details(moments: Sequence[Moment]) -> list[dict[str, Any]]:
             for name, pids in groups.items():
                 row[name] = [
                     round(_total(each, pids, resource), 2)
-                    for resource in ("resident_mib", "descriptors", "threads")
+                    for resource in ("anonymous_mib", "descriptors", "threads")
                 ]
             rows.append(row)
     return rows

@@ -48,9 +48,12 @@ def cpu_seconds(session: int) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-    """The resources of one process."""
+    """The resources of one process.
 
-    resident_mib: float
+    Resident memory would also have pages of files, which the kernel drops if it needs memory.
+    """
+
+    anonymous_mib: float
     descriptors: int
     threads: int
 
@@ -58,13 +61,15 @@ class Sample:
 def sample(session: int) -> dict[int, Sample]:
     """Return the resources of each process of a session, by its process ID."""
     samples = {}
-    for pid, fields in _session(session).items():
+    for pid in _session(session):
         try:
             descriptors = len(os.listdir(f"/proc/{pid}/fd"))
+            status = Path(f"/proc/{pid}/status").read_text()
         except (FileNotFoundError, ProcessLookupError):
             continue  # the process has just ended
-        resident = int(fields[21]) * os.sysconf("SC_PAGE_SIZE") / 2**20
-        samples[pid] = Sample(resident, descriptors, int(fields[17]))
+        rows = dict(line.split(":", 1) for line in status.splitlines())
+        anonymous = int(rows["RssAnon"].split()[0]) / 1024
+        samples[pid] = Sample(anonymous, descriptors, int(rows["Threads"]))
     return samples
 
 

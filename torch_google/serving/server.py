@@ -21,6 +21,7 @@ from fastapi import Depends, FastAPI, Request, Response
 from fastapi.encoders import jsonable_encoder
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from litserve import LitAPI, LitServer
+from litserve.server import no_auth
 from starlette.requests import ClientDisconnect
 
 from torch_google.serving import metrics, page
@@ -164,7 +165,7 @@ class Server(LitServer):
         # Replace LitServe's /health, which queries a process that this server does not start.
         routes = self.app.router.routes
         routes[:] = [each for each in routes if getattr(each, "path", "") != self.healthcheck_path]
-        auth = [Depends(self.setup_auth())]
+        auth = self._auth()
 
         @self.app.get(self.healthcheck_path, dependencies=auth, response_class=PlainTextResponse)
         async def health() -> Response:
@@ -186,9 +187,14 @@ class Server(LitServer):
             lit_api.api_path,
             self._respond,
             methods=["POST"],
-            dependencies=[Depends(self.setup_auth(lit_api))],
+            dependencies=self._auth(lit_api),
             response_class=JSONResponse,
         )
+
+    def _auth(self, lit_api: LitAPI | None = None) -> list[Any]:
+        # FastAPI calls a synchronous function in another thread, so do not let it call no_auth.
+        function = self.setup_auth(lit_api)
+        return [] if function is no_auth else [Depends(function)]
 
     def _replace_pages(self) -> None:
         """Replace FastAPI's documentation pages, which load scripts from another site."""

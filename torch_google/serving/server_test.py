@@ -210,13 +210,13 @@ def test_an_end_that_takes_too_long_is_an_error(threads: ThreadPoolExecutor) -> 
 def _hang_in_authorize(server: ServerProcess) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     connection.request("GET", "/health", headers={"X-Hang": "1"})
-    connection.getresponse()
+    assert connection.getresponse().status != 200
 
 
 _HANGS = {
     "health": (lambda server: server.get("/health"), "the main thread is in small_server.py:"),
     "authorize": (_hang_in_authorize, "thread 'AnyIO worker thread' runs"),
-    "predict": (lambda server: server.post(_body(0, STOP)), "It has a batch of 1"),
+    "predict": (lambda server: server.post(_body(0, STOP)), "did not end; killing it"),
 }
 
 
@@ -232,8 +232,7 @@ def test_a_part_that_hangs_does_not_delay_the_end(threads: ThreadPoolExecutor, h
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(30) == 1, server.log()
         assert name in server.log()
-        with pytest.raises((ConnectionError, http.client.HTTPException)):
-            request.result(30)
+        assert request.exception(30) or request.result() is None
 
 
 def test_sigterm_ends_a_server_whose_model_loads() -> None:
@@ -255,14 +254,14 @@ def test_workers_end_with_a_server_that_is_killed() -> None:
 
 @pytest.mark.full
 def test_connections_without_a_request_do_not_delay_the_end() -> None:
-    with ServerProcess([*_COMMAND, "--drain_delay=0.2", "--drain_timeout=100"]) as server:
-        with contextlib.ExitStack() as stack:
-            server.process.send_signal(signal.SIGTERM)
-            with contextlib.suppress(ConnectionError):
-                while server.process.poll() is None:
-                    address = ("127.0.0.1", server.port)
-                    stack.enter_context(socket.create_connection(address, timeout=60))
-            assert server.process.wait(60) == 0, server.log()
+    options = ["--drain_delay=0.2", "--drain_timeout=100"]
+    with ServerProcess([*_COMMAND, *options]) as server, contextlib.ExitStack() as stack:
+        server.process.send_signal(signal.SIGTERM)
+        with contextlib.suppress(ConnectionError):
+            while server.process.poll() is None:
+                address = ("127.0.0.1", server.port)
+                stack.enter_context(socket.create_connection(address, timeout=60))
+        assert server.process.wait(60) == 0, server.log()
 
 
 @pytest.mark.full
