@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of grain, torchdata and array_record over gfile's paths; see README.md."""

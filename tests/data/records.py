@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A data set of fixed-size records in a file at any path that gfile supports."""
+
+from __future__ import annotations
+
+import os
+from typing import IO, Any
+
+import numpy as np
+
+from torch_google import gfile
+
+WIDTH = 8  # numbers in a record
+_BYTES = WIDTH * 4
+
+
+def write(path: str, count: int) -> None:
+    """Write `count` records. All numbers of a record are its index."""
+    numbers = np.repeat(np.arange(count, dtype=np.int32), WIDTH)
+    with gfile.Open(path, "wb") as file:
+        file.write(numbers.tobytes())
+
+
+class Records:
+    """A map-style data set, for torchdata and for grain.
+
+    Each process opens the file for itself, because processes that share an open file also share
+    its position.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._count = gfile.Stat(path).length // _BYTES
+        self._file: IO[bytes] | None = None
+        self._pid = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        """Return the record at `index`, int32 [WIDTH]. It can be written to, as torch requires."""
+        if self._file is None or self._pid != os.getpid():
+            self._file, self._pid = gfile.Open(self._path, "rb"), os.getpid()
+        self._file.seek(int(index) * _BYTES)
+        return np.frombuffer(bytearray(self._file.read(_BYTES)), np.int32)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_file": None}
