@@ -65,6 +65,7 @@ class Server(LitServer):
         self.failure: str | None = None
         self.is_draining = False
         self._drained_at = time.monotonic()
+        self._patience = self.limits.exit_timeout / 2
         self._deadline: Deadline | None = None
         self._left: list[threading.Thread] = []
         self._dispatcher = Dispatcher(self.limits, self.metrics, self._fail)
@@ -123,7 +124,7 @@ class Server(LitServer):
         try:
             yield
         finally:
-            await self._dispatcher.stop(self.limits.exit_timeout / 2)
+            await self._dispatcher.stop(self._patience)
 
     def drain(self, delay: float) -> None:
         """Make /health fail, so that load balancers send no more requests to this server.
@@ -136,7 +137,12 @@ class Server(LitServer):
         self._limit_shutdown(delay)
 
     def report_lost_requests(self, *, is_forced: bool) -> None:
-        """Make `run` raise an error if any request has no response yet."""
+        """Make `run` raise an error if any request has no response yet.
+
+        If the end is forced, do not wait for the batches of the workers.
+        """
+        if is_forced:
+            self._patience = 0.0
         self._dispatcher.update_gauges()
         lost = int(self.metrics.queue_length.get() + self.metrics.in_work.get())
         if lost and self.failure is None:
@@ -319,6 +325,8 @@ class _Http(uvicorn.server.Server):
         finally:
             closer.cancel()
             self._server.report_lost_requests(is_forced=self.force_exit)
+            # uvicorn would skip the lifespan's end, which stops the workers, and log its traceback.
+            self.force_exit = False
 
     async def _close_late_connections(self) -> None:
         """Close connections after their next response, or if they send no request.

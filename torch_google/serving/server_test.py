@@ -216,7 +216,10 @@ def _hang_in_authorize(server: ServerProcess) -> None:
 _HANGS = {
     "health": (lambda server: server.get("/health"), "the main thread is in small_server.py:"),
     "authorize": (_hang_in_authorize, "thread 'AnyIO worker thread' runs"),
-    "predict": (lambda server: server.post(_body(0, STOP)), "did not end; killing it"),
+    "predict": (
+        lambda server: server.post(_body(0, STOP)),
+        "has a batch of 1 and does not end; killing it",
+    ),
 }
 
 
@@ -262,6 +265,18 @@ def test_connections_without_a_request_do_not_delay_the_end() -> None:
                 address = ("127.0.0.1", server.port)
                 stack.enter_context(socket.create_connection(address, timeout=60))
         assert server.process.wait(60) == 0, server.log()
+
+
+@pytest.mark.full
+def test_a_second_signal_ends_the_server_at_once(threads: ThreadPoolExecutor) -> None:
+    with ServerProcess([*_COMMAND, "--timeout=200", "--drain_timeout=200"]) as server:
+        request = _occupy(server, threads, 100.0)
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(1)
+        assert server.end() == 1
+        assert "A second signal ended it" in server.log()
+        assert "lifespan" not in server.log()
+        assert request.exception(30) or request.result().status != 200
 
 
 @pytest.mark.full

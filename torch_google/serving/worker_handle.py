@@ -58,6 +58,7 @@ class WorkerHandle:
         self._end = 0.0
         self._state = "starts"
         self._process: SpawnProcess | None = None
+        self._killed: SpawnProcess | None = None
         self._thread = threading.Thread(target=self._run, name=f"worker-{index}", daemon=True)
         self._thread.start()
 
@@ -78,7 +79,9 @@ class WorkerHandle:
     def kill(self) -> None:
         """Kill the process. Call `stop` first, or it starts again."""
         process = self._process
-        if process is not None and process.pid is not None:
+        if process is not None and process is not self._killed:
+            self._killed = process
+            _LOG.warning("%s and does not end; killing it", self.describe())
             process.kill()
 
     def join(self, timeout: float) -> bool:
@@ -153,6 +156,7 @@ class WorkerHandle:
                     self._call(self._owner.on_done, done)
                     finished += 1
             else:  # The server stops; an import of torch may take longer than it may wait.
+                self._killed = process
                 process.kill()
         except (EOFError, OSError):
             pass  # The process has ended, perhaps within a message; its exit code follows.
@@ -163,12 +167,10 @@ class WorkerHandle:
 
     def _reap(self, process: SpawnProcess) -> None:
         """Wait until the process has ended. Kill it if it takes too long."""
-        state, self._state = self._state, f"ends; before, it {self._state}"
         rest = self._end - time.monotonic() if self._stopping.is_set() else _END_TIMEOUT
         process.join(max(0.1, rest))
         if process.exitcode is None:
-            _LOG.warning("worker %d did not end; killing it. It %s", self.index, state)
-            process.kill()
+            self.kill()
             process.join()
         self._process = None
 
