@@ -81,10 +81,11 @@ class _Benchmark:
                             flush=True,
                         )
         figures = []
-        for connections in (1, self._options.connections):
+        for connections in cases:
+            case = "1 connection" if connections == 1 else f"{connections} connections"
             for peer in _PEERS:
                 ours, theirs = loads[connections, _OURS], loads[connections, peer]
-                figures += _compare(f"{connections} connections", peer, ours, theirs)
+                figures += _compare(case, peer, ours, theirs)
         return figures
 
     def load(self) -> tuple[list[results.Figure], dict[str, Any]]:
