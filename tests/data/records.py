@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import os
-from typing import IO, Any
+import threading
+from typing import Any
 
 import numpy as np
 
@@ -24,25 +25,25 @@ def write(path: str, count: int) -> None:
 class Records:
     """A map-style data set, for torchdata and for grain.
 
-    Each process opens the file for itself, because processes that share an open file also share
-    its position.
+    Each thread of each process opens the file for itself: readers that share an open file also
+    share its position, and grain reads with several threads.
     """
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._count = gfile.Stat(path).length // _BYTES
-        self._file: IO[bytes] | None = None
-        self._pid = 0
+        self._local = threading.local()
 
     def __len__(self) -> int:
         return self._count
 
     def __getitem__(self, index: int) -> np.ndarray:
         """Return the record at `index`, int32 [WIDTH]. It can be written to, as torch requires."""
-        if self._file is None or self._pid != os.getpid():
-            self._file, self._pid = gfile.Open(self._path, "rb"), os.getpid()
-        self._file.seek(int(index) * _BYTES)
-        return np.frombuffer(bytearray(self._file.read(_BYTES)), np.int32)
+        local = self._local
+        if getattr(local, "pid", None) != os.getpid():
+            local.file, local.pid = gfile.Open(self._path, "rb"), os.getpid()
+        local.file.seek(int(index) * _BYTES)
+        return np.frombuffer(bytearray(local.file.read(_BYTES)), np.int32)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_file": None}
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Records, (self._path,)
