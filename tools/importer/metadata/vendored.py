@@ -88,6 +88,7 @@ def of_project(project: Project, pin: Mapping[str, object], needs: tuple[str, ..
         local_modifications=series,
         source_info=f"Upstream commit {commit}, patched by {series}",
         needs=needs,
+        replaces=project.distributions,
     )
 
 

@@ -36,6 +36,11 @@ def test_a_project_is_its_pin(root: Path) -> None:
     assert (torch.metadata, torch.sha256) == ("third_party/torch/METADATA", "a" * 64)
 
 
+def test_a_wheel_that_requires_the_project_gets_it(root: Path) -> None:
+    (project,) = projects(root)
+    assert of_project(project, sample_workspace.PIN, ()).replaces == {"torch"}
+
+
 def test_a_wheel_of_the_usual_index_has_no_address(root: Path) -> None:
     (project,) = projects(root)
     pin = {**sample_workspace.PIN, "wheel": {"filename": "torch-1.0.whl", "sha256": "a" * 64}}
