@@ -336,7 +336,7 @@ def test_sync_tells_what_is_new_in_every_project(
 ) -> None:
     index.publish("absl-py", ABSL, src=False)
     index.publish("fsspec", {"2025.3.0": {"fsspec/__init__.py": ""}}, src=False)
-    index.ok("init", "absl_py", "--origin", "pypi:absl-py==1.4.0")
+    index.ok("init", "absl_py", "--origin", "wheel:absl-py==1.4.0")
     index.patches("absl_py", ABSL_PATCHES[:1])
     index.ok("init", "fsspec", "--origin", "wheel:fsspec==2025.3.0")
     out = index.ok("sync")
@@ -344,7 +344,7 @@ def test_sync_tells_what_is_new_in_every_project(
     assert "v2.3.0: 1 landed" in out
     assert "fsspec: v2025.3.0, no newer releases\n" in out
     assert index.run("sync", "fsspec") == 4
-    for file in (index.root.parent / "index").glob("absl*2.3.0*.tar.gz"):
+    for file in (index.root.parent / "index").glob("absl*2.3.0*.whl"):
         file.write_bytes(b"damaged")  # listed, but it cannot be read
     monkeypatch.setenv("XDG_CACHE_HOME", str(index.root.parent / "another_cache"))
     assert index.run("sync", "absl_py") in (1, 3)
