@@ -390,7 +390,7 @@ def curvature(run: Run) -> Any:
 
     model = run.put(_mlp())
     data = [tuple(run.put([torch.randn(5, 4), torch.randn(5, 2)]))]
-    parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    parameters = list(model.parameters())
     products = []
     for kind in (HessianLinearOperator, GGNLinearOperator):
         operator = kind(model, torch.nn.MSELoss(), parameters, data, check_deterministic=False)
@@ -413,15 +413,14 @@ def second_order(run: Run) -> Any:
 
 @case("torchjd", modes=EAGER)
 def aggregated_gradients(run: Run) -> Any:
-    from torchjd.aggregation import Mean, PCGrad, UPGrad
+    from torchjd.aggregation import MGDA, Mean
     from torchjd.autojac import backward
 
     model = run.put(_mlp())
     output = model(run.put(torch.randn(5, 4)))
     matrix = run.put(torch.randn(3, 6))
     backward([output[:, 0].mean(), output[:, 1].square().mean()])
-    del PCGrad
-    return [kind()(matrix) for kind in (Mean, UPGrad)]
+    return [kind()(matrix) for kind in (Mean, MGDA)]
 
 
 @case("torchopt", modes=EAGER)
