@@ -344,7 +344,12 @@ print(torch.arange(0, 1, 0.5, device="tpu").tolist())
 
 
 @pytest.mark.parametrize(
-    ("select", "index"), [("torch.tpu.set_device", 0), ("torch.accelerator.set_device_index", 2)]
+    ("select", "index"),
+    [
+        ("torch.tpu.set_device", 0),
+        ("torch.accelerator.set_device_index", 0),
+        ("torch.accelerator.set_device_index", 2),
+    ],
 )
 def test_a_device_mesh_keeps_a_device_that_was_selected_before_the_start(
     select: str, index: int

@@ -21,6 +21,8 @@ enum class PlatformState { cold, running, forked };
 std::atomic<PlatformState> state{PlatformState::cold};
 std::atomic<c10::DeviceIndex> devices{1};
 std::atomic<c10::StreamId> last_stream{0};
+// Whether a thread has selected a device, even device 0.
+std::atomic<bool> selected{false};
 thread_local c10::DeviceIndex this_device = 0;
 thread_local std::array<c10::StreamId, kMaxDevices> these_streams{};
 
@@ -79,13 +81,16 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 
   c10::Device exchangeDevice(c10::Device device) const override {
     const auto old = getDevice();
-    setDevice(device);
+    check_device(device.index());
+    this_device = device.index();
     return old;
   }
   c10::Device getDevice() const override { return {kDevice, this_device}; }
+  // Device guards call exchangeDevice and uncheckedSetDevice; users' functions
+  // call setDevice.
   void setDevice(c10::Device device) const override {
-    check_device(device.index());
-    this_device = device.index();
+    exchangeDevice(device);
+    selected = true;
   }
   void uncheckedSetDevice(c10::Device device) const noexcept override {
     this_device = device.index();
@@ -254,6 +259,8 @@ void expect_devices(c10::DeviceIndex count) {
 c10::DeviceIndex device_count() { return devices; }
 
 c10::DeviceIndex current_device() { return this_device; }
+
+bool is_device_selected() { return selected; }
 
 void check_device(c10::DeviceIndex device) {
   if (device >= 0 && device < devices) {

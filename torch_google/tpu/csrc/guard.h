@@ -26,6 +26,8 @@ void expect_devices(c10::DeviceIndex count);
 c10::DeviceIndex device_count();
 
 c10::DeviceIndex current_device();
+// Whether a user has selected a device in any thread.
+bool is_device_selected();
 // Throws if no device has this index.
 void check_device(c10::DeviceIndex device);
 c10::Stream current_stream(c10::DeviceIndex device);

@@ -306,6 +306,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("is_forked", is_forked);
   module.def("device_count", device_count);
   module.def("current_device", current_device);
+  module.def("is_device_selected", is_device_selected);
   module.def("default_generator", default_generator);
   module.def("seed_all", seed_all);
   module.def("expect_devices", expect_devices);

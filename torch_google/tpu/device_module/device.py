@@ -180,7 +180,7 @@ def is_initialized() -> bool:
     A DeviceMesh selects a device only if the result is False, because, as with CUDA, it must
     keep a device that the user has selected.
     """
-    return bool(_C.started()) or _selected or current_device() != 0
+    return bool(_C.started() or _C.is_device_selected())
 
 
 def _is_in_bad_fork() -> bool:
@@ -202,13 +202,7 @@ def current_device() -> int:
 
 def set_device(device: DeviceLike) -> None:
     """Set this thread's current device. This does not start the platform."""
-    global _selected
     torch.accelerator.set_device_index(index_of(device))
-    _selected = True
-
-
-# Whether `set_device` has been called.
-_selected = False
 
 
 class device(ScopedSetting):  # noqa: N801 - as in torch.cuda
