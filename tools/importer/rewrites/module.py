@@ -105,11 +105,13 @@ class Module:
         """Return the function that binds `name` as seen from `node`, or else the module."""
         binders = self._binders_of(name)
         inner: ast.AST = node
+        outside = False  # whether the next function's own names are out of reach
         for step in self._ancestors(node):
-            # Decorators and the return annotation belong to the scope around the function.
-            inside = not isinstance(step, Function | ast.Lambda) or not _is_outside(step, inner)
-            if isinstance(step, Function | ast.Lambda) and inside and step in binders:
-                return step
+            outside = outside or _is_outside(step, inner)
+            if isinstance(step, Function | ast.Lambda):
+                if step in binders and not outside:
+                    return step
+                outside = False
             inner = step
         return self.tree
 
@@ -225,7 +227,15 @@ def _dotted(node: ast.expr) -> list[str] | None:
     return [*reversed([*names, node.id])]
 
 
-def _is_outside(function: Function | ast.Lambda, child: ast.AST) -> bool:
-    if isinstance(function, ast.Lambda):
-        return False
-    return child in function.decorator_list or child is function.returns
+def _is_outside(step: ast.AST, child: ast.AST) -> bool:
+    """Return whether a part of a function is evaluated in the scope around the function.
+
+    These parts are decorators, annotations, and defaults of arguments.
+    """
+    if isinstance(step, ast.arguments):
+        return child in step.defaults or child in step.kw_defaults
+    if isinstance(step, ast.arg):
+        return child is step.annotation
+    if isinstance(step, Function):
+        return child in step.decorator_list or child is step.returns
+    return False
