@@ -136,7 +136,8 @@ def par_tests(
       srcs: test files, usually a glob, and the modules and conftest.py files that they need.
       deps: py_library and wheel targets; pytest is added.
       data: files for the tests.
-      shards: number of shards, which run in parallel; each gets some of the files.
+      shards: number of shards with --config=full. They run in parallel, and each gets some of the
+        files. Otherwise, .bazelrc disables sharding.
       warm_imports: modules to import before the fork. They must start no thread.
       sample: as in par_test.
       packed: as in par_test.

@@ -46,7 +46,7 @@ class Deadline:
         self._thread.join()
 
     def _run(self) -> None:
-        begin, end = 0.0, self._times.get()
+        end = self._times.get()
         if end is None:
             return
         begin = time.monotonic()
