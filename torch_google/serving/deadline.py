@@ -29,7 +29,8 @@ class Deadline:
     def __init__(self, describe: Callable[[], str]) -> None:
         self._describe = describe
         # A signal handler may interrupt a put of the same queue. Only SimpleQueue permits that.
-        self._times: queue.SimpleQueue[float | None] = queue.SimpleQueue()
+        # An item is the time of a call of `start` and its limit in seconds, or None at the end.
+        self._starts: queue.SimpleQueue[tuple[float, float] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="deadline", daemon=True)
         self._thread.start()
 
@@ -38,30 +39,32 @@ class Deadline:
 
         Safe in a signal handler.
         """
-        self._times.put(time.monotonic() + seconds)
+        self._starts.put((time.monotonic(), seconds))
 
     def cancel(self) -> None:
         """End the thread. Later calls of `start` have no effect."""
-        self._times.put(None)
+        self._starts.put(None)
         self._thread.join()
 
     def _run(self) -> None:
-        end = self._times.get()
-        if end is None:
+        first = self._starts.get()
+        if first is None:
             return
-        begin = time.monotonic()
-        has_backstop = _start_backstop(end - begin + _BACKSTOP)
-        while (rest := end - time.monotonic()) > 0:
+        begin, seconds = first
+        has_backstop = _start_backstop(begin + seconds)
+        while (rest := begin + seconds - time.monotonic()) > 0:
             try:
-                earlier = self._times.get(timeout=rest)
+                later = self._starts.get(timeout=rest)
             except queue.Empty:
                 continue
-            if earlier is None:
+            if later is None:
                 if has_backstop:
                     faulthandler.cancel_dump_traceback_later()
                 return
-            end = min(end, earlier)
-        self._expire(end - begin)
+            if (shorter := sum(later) - begin) < seconds:
+                seconds = shorter
+                has_backstop = _start_backstop(begin + seconds)
+        self._expire(seconds)
 
     def _expire(self, seconds: float) -> None:
         try:
@@ -82,9 +85,10 @@ class Deadline:
         os._exit(_STATUS)
 
 
-def _start_backstop(seconds: float) -> bool:
+def _start_backstop(end: float) -> bool:
     """Let faulthandler's thread end the process if C code has the GIL. Return whether it will."""
     try:
+        seconds = max(0.0, end - time.monotonic()) + _BACKSTOP
         faulthandler.dump_traceback_later(seconds, exit=True)
     except (AttributeError, OSError, RuntimeError, ValueError):  # stderr is not a file
         return False

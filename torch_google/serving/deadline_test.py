@@ -35,6 +35,11 @@ def test_an_expired_limit_ends_the_process_and_names_what_hangs() -> None:
     assert re.search(r"the main thread is in <string>:\d+ hang", result.stderr)
 
 
+def test_the_message_has_the_limit_that_was_set_even_if_the_thread_starts_late() -> None:
+    result = _run("limit.start(0.3); ctypes.PyDLL(None).usleep(100_000); time.sleep(1000)")
+    assert "took more than 0.3 s" in result.stderr
+
+
 def test_a_cancelled_limit_has_no_effect() -> None:
     result = _run("limit.start(0.3); limit.cancel(); limit.start(0); time.sleep(0.6); print('ok')")
     assert (result.returncode, result.stdout) == (0, "ok\n")
@@ -53,6 +58,13 @@ def test_an_error_in_the_description_does_not_stop_the_end() -> None:
 
 def test_c_code_that_has_the_gil_does_not_stop_the_end() -> None:
     body = "deadline._BACKSTOP = 0.5; limit.start(0.2); time.sleep(0.1)\n"
+    result = _run(body + "ctypes.PyDLL(None).sleep(1000)")
+    assert result.returncode == 1
+    assert "most recent call first" in result.stderr
+
+
+def test_c_code_that_has_the_gil_does_not_stop_the_end_at_a_shorter_limit() -> None:
+    body = "deadline._BACKSTOP = 0.5; limit.start(900); limit.start(0.2); time.sleep(0.1)\n"
     result = _run(body + "ctypes.PyDLL(None).sleep(1000)")
     assert result.returncode == 1
     assert "most recent call first" in result.stderr
