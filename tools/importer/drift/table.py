@@ -48,8 +48,9 @@ class Target:
 class FileCell:
     """The outcome for one file of a patch, on one release.
 
-    `inner` is the diff from the patch's version to upstream's. `pairs` holds both versions of a
-    suspected patch, side by side; JSON documents omit it.
+    `inner` is the diff from the patch's version to upstream's; for a 3-way merge, from the old
+    lines of the patch's hunks to upstream's. `pairs` holds both versions of a suspected patch, side
+    by side; JSON documents omit it.
     """
 
     path: str

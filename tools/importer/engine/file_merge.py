@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tools.importer.engine.doubt import doubtful_line
+from tools.importer.engine.evidence import upstream_diff
 from tools.importer.engine.history import Old, Step
 from tools.importer.engine.judge import inner_diff, judge
 from tools.importer.engine.merge import Labels, Merge, Region, contested, merge_texts
@@ -20,7 +21,8 @@ from tools.importer.snapshot import SYMLINK, Blob
 class FileMerge:
     """The merge of one file. If the user must decide, `after` has conflict markers.
 
-    `inner` is the diff from the patch's version to upstream's. `conflicts` are the marked regions.
+    `inner` is the diff from the patch's version to upstream's; if the patch was merged without a
+    conflict, from the old lines of its hunks to upstream's. `conflicts` are the marked regions.
     """
 
     outcome: Outcome
@@ -134,6 +136,8 @@ def _changed(step: Step, old: Old, new: Old, before: Blob, labels: Labels) -> Fi
     after = Blob(b"".join(merge.lines), mode)
     outcome, note = _outcome(step, old.text, ours, new.text, merge, mode != before.mode)
     inner = "".join(inner_diff(region, ours) for region in merge.conflicts)
+    if outcome is Outcome.THREE_WAY:
+        inner = "".join(upstream_diff(hunk, ours, merge.upstream) for hunk in step.diff.hunks)
     if outcome.stops and not merge.conflicts:
         after = Blob(
             _undecided(before, after, labels)

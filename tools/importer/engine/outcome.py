@@ -67,7 +67,8 @@ class FileResult:
     moved it. `before` and `after` are the new tree's file without and with the patch; None means
     that the file is absent. If the file needs a decision, `after` has conflict markers with base,
     ours (upstream) and theirs (the patch). `note` describes the result, `inner` is the diff from
-    the patch's version to upstream's, and `conflicts` are the regions between the markers.
+    the patch's version to upstream's; for a 3-way merge, from the old lines of the patch's hunks to
+    upstream's. `conflicts` are the regions between the markers.
     """
 
     path: str
