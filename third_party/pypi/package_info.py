@@ -20,13 +20,27 @@ _LICENCES = (
 )
 
 
+# The labels of `Project-URL` under which projects state their repository, best first. PyPI compares
+# labels without case and spaces.
+_REPOSITORY_LABELS = ("source", "sourcecode", "repository", "code", "github", "homepage")
+_REPOSITORY = re.compile(
+    r"https?://(?:www\.)?((?:github\.com|gitlab\.com|codeberg\.org|bitbucket\.org)"
+    r"/(?!sponsors/)[\w.-]+/[\w.-]+?)(?:\.git)?(?:[/#?].*)?"
+)
+
+
 @dataclass(frozen=True)
 class PackageInfo:
-    """The metadata that upstream states; "" if it is missing. `licence` is an SPDX expression."""
+    """The metadata that upstream states; "" if it is missing.
+
+    `licence` is an SPDX expression. `repository` is the address of a git repository on a public
+    host, derived from the address of its page.
+    """
 
     summary: str = ""
     homepage: str = ""
     licence: str = ""
+    repository: str = ""
 
 
 def parse_package_info(data: bytes) -> PackageInfo:
@@ -37,12 +51,15 @@ def parse_package_info(data: bytes) -> PackageInfo:
     homepage = str(message.get("Home-page", "") or "").strip()
     for key in ("homepage", "source", "repository", "sourcecode"):
         homepage = homepage or labelled.get(key, "")
+    pages_of_code = [labelled.get(label, "") for label in _REPOSITORY_LABELS] + [homepage]
+    repositories = filter(None, map(_REPOSITORY.fullmatch, pages_of_code))
     expression = str(message.get("License-Expression", "") or "").strip()
     statements = [str(message.get("License", "") or ""), *message.get_all("Classifier", [])]
     return PackageInfo(
         " ".join(str(message.get("Summary", "") or "").split()),
         "" if homepage.upper() == "UNKNOWN" else homepage,
         expression or _spdx(statements),
+        next((f"https://{match[1]}.git" for match in repositories), ""),
     )
 
 

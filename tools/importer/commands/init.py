@@ -65,6 +65,9 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     upstream = whole(resolve(bare, report, tag=first.tag, origin=first.origin))
     settings |= _selection(args, upstream, first)
     info = read_package_info(upstream)
+    if info.repository and first.origins and "git" not in first.origins:
+        # `cherry-pick` and `export` need upstream's repository.
+        settings["origins"] = {**first.origins, "git": {"url": info.repository}}
     licence = args.licence or info.licence
     if licence:
         settings["licence"] = {"expression": licence}

@@ -313,6 +313,17 @@ def test_init_twice(index: _Index, capsys: pytest.CaptureFixture[str]) -> None:
     assert "import.json: already exists" in capsys.readouterr().err
 
 
+def test_init_takes_upstreams_repository_from_the_package(index: _Index) -> None:
+    info = "Metadata-Version: 2.1\nName: lib\nVersion: 1.0\nLicense: MIT\n"
+    info += "Project-URL: Source, https://github.com/o/lib/tree/main\n"
+    index.publish("lib", {"1.0": {"lib/__init__.py": "x = 1\n", "PKG-INFO": info}}, src=False)
+    index.ok("init", "lib", "--origin", "pypi:lib==1.0")
+    settings = json.loads((index.root / "third_party/lib/import.json").read_text())
+    repository = "https://github.com/o/lib.git"
+    assert settings["origins"] == {"sdist": {"project": "lib"}, "git": {"url": repository}}
+    assert repository in (index.root / "third_party/lib/METADATA").read_text()
+
+
 def test_a_cherry_pick_without_a_repository_names_the_key(
     index: _Index, capsys: pytest.CaptureFixture[str]
 ) -> None:
