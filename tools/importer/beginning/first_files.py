@@ -46,9 +46,9 @@ exports_files(
 _README = """\
 # third_party/{name}: {summary}
 
-`@{name}` is one release of {name} with our patches, see [patches](../../patches/README.md).
+`@{name}` is one release of {name} with our {patches}.
 `tools/import.py --project {name}` moves them to another release; see
-[the importer](../../tools/importer/README.md). `pin.json` has the release and the hash of the patched tree,
+{importer}. `pin.json` has the release and the hash of the patched tree,
 `import.json` has the origins and the chosen files, and `METADATA` has the licence.
 """
 
@@ -79,6 +79,8 @@ def first_files(
         "README.md": _README.format(
             name=project.name,
             summary=info.summary or "an imported project",
+            patches=_link(workspace, "patches", "patches/README.md"),
+            importer=_link(workspace, "the importer", "tools/importer/README.md"),
         ),
     }
     room = f"third_party/{project.name}"
@@ -90,6 +92,11 @@ def first_files(
     files |= render_added(project, _metadata(project, info), pin, today=today)
     files[project.pin.relative_to(workspace).as_posix()] = pin_bytes(pin)
     return files
+
+
+def _link(workspace: Path, text: str, page: str) -> str:
+    """Return a link from the project's folder; only the text if the workspace has no such page."""
+    return f"[{text}](../../{page})" if (workspace / page).is_file() else text
 
 
 def _metadata(project: Project, info: PackageInfo) -> Metadata:

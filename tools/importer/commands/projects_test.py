@@ -324,6 +324,16 @@ def test_init_takes_upstreams_repository_from_the_package(index: _Index) -> None
     assert repository in (index.root / "third_party/lib/METADATA").read_text()
 
 
+def test_the_first_readme_links_only_pages_that_the_workspace_has(index: _Index) -> None:
+    index.publish("lib", {"1.0": {"lib/__init__.py": "x = 1\n"}}, src=False)
+    (index.root / "patches").mkdir()
+    (index.root / "patches/README.md").write_text("Ours\n")
+    index.ok("init", "lib", "--origin", "pypi:lib==1.0")
+    readme = (index.root / "third_party/lib/README.md").read_text()
+    assert "with our [patches](../../patches/README.md)" in readme
+    assert "see\nthe importer." in readme
+
+
 def test_a_cherry_pick_without_a_repository_names_the_key(
     index: _Index, capsys: pytest.CaptureFixture[str]
 ) -> None:

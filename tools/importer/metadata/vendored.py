@@ -135,7 +135,7 @@ def c_sources(workspace: Path) -> Iterator[Vendored]:
     file = workspace / "third_party" / "sources.bzl"
     pins = constant(file, "_SOURCES")
     if not isinstance(pins, dict):
-        raise UserError(f"{file}: _SOURCES is not a dictionary.  See third_party/README.md")
+        raise UserError(f"{file}: _SOURCES is not a dictionary. See third_party/README.md")
     for name, pin in sorted(pins.items()):
         try:
             version = pin.get("version") or source_version(
@@ -236,9 +236,7 @@ def clang(workspace: Path) -> Vendored:
     for table in ("_PROGRAMS", "_LIBRARIES", "_SYSROOT"):
         part = constant(file, table)
         if not isinstance(part, dict):
-            raise UserError(
-                f"{file}: {table} is not a dictionary.  See third_party/clang/README.md"
-            )
+            raise UserError(f"{file}: {table} is not a dictionary. See third_party/clang/README.md")
         pins.update(part)
     packages = {path.rpartition("/")[2]: sha256 for path, sha256 in pins.items()}
     main = next((name for name in packages if re.match(r"clang-\d+_", name)), None)

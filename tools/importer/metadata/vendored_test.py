@@ -180,5 +180,5 @@ def test_a_toolchain_without_a_compiler(root: Path) -> None:
     with pytest.raises(UserError, match=r"packages.bzl: no package is a clang-N. See"):
         clang(root)
     file.write_text(text.replace("_LIBRARIES = {}", "_LIBRARIES = 1"))
-    with pytest.raises(UserError, match=r"packages.bzl: _LIBRARIES is not a dictionary.  See"):
+    with pytest.raises(UserError, match=r"packages.bzl: _LIBRARIES is not a dictionary. See"):
         clang(root)

@@ -215,7 +215,7 @@ def finish(
             base = record_base(load_series(Path(scratch)), new)
         except (SeriesError, ApplyError) as error:
             where = str(error).replace(f"{scratch}/", f"{new.label}/")
-            raise UserError(f"the new series is invalid:  {where}") from error
+            raise UserError(f"the new series is invalid: {where}") from error
     return Carried(new.label, {**files, **base_files(base)})
 
 
