@@ -58,7 +58,14 @@ def main() -> None:
     default = "cuda" if torch.cuda.is_available() else "cpu"
     parser.add_argument("--device", default=default)
     device = parser.parse_args().device
-    x = torch.linspace(-3, 3, 7, device=device)
+    try:
+        x = torch.linspace(-3, 3, 7, device=device)
+        x.tolist()
+    # The type of the error depends on the backend: AssertionError if torch was built without CUDA,
+    # ImportError if the device needs a module that is missing.
+    except (RuntimeError, AssertionError, ImportError) as error:
+        reason = str(error).splitlines()[0].split(". ")[0]
+        parser.error(f"--device={device}: torch cannot compute there: {reason}")
     y = scaled_tanh(x, 2.0)
     error = (y - 2.0 * torch.tanh(x)).abs().max().item()
     print(f"scaled_tanh on {y.device}: {[round(value, 4) for value in y.tolist()]}")

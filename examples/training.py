@@ -51,8 +51,8 @@ def usable_device(name: str) -> torch.device:
         device = torch.device(name)
         works = torch.ones(1, device=device).add(1).item() == 2
     # The error for an unusable device depends on the backend: torch.device() and meta tensors raise
-    # RuntimeError, CUDA raises AssertionError, and others raise NotImplementedError.
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+    # RuntimeError, CUDA raises AssertionError, and a device without its module ImportError.
+    except (RuntimeError, AssertionError, ImportError) as error:
         raise TrainingError(
             f"--device={name}: this program cannot compute there ({_first_sentence(error)}). "
             "Use --device=cpu."
