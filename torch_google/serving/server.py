@@ -229,6 +229,14 @@ class Server(LitServer):
             response = JSONResponse(error.document(), error.status, headers)
         except ClientDisconnect:
             response = Response(status_code=_CLIENT_CLOSED)
+        except asyncio.CancelledError:
+            # uvicorn cancels the requests that are left when the drain timeout has passed. Without
+            # a response from here, it would log a traceback for each and respond with 500.
+            task = asyncio.current_task()
+            if task is None or not (self.is_draining or self.failure is not None):
+                raise
+            task.uncancel()
+            response = JSONResponse(_shutdown_error().document(), HTTPStatus.SERVICE_UNAVAILABLE)
         self.metrics.requests.add(1, str(response.status_code))
         self.metrics.request_seconds.observe(time.perf_counter() - start)
         return response
@@ -339,6 +347,16 @@ class _Http(uvicorn.server.Server):
             await asyncio.sleep(_LATE_SECONDS)
             for connection in old & self.server_state.connections:
                 connection.shutdown()
+
+
+def _shutdown_error() -> RequestError:
+    return RequestError(
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "the server ended before the result was ready",
+        "the server",
+        "the drain timeout has passed, or a second signal ended the server",
+        "send the request again, to another server or when this one has started again",
+    )
 
 
 def _left_threads(before: set[threading.Thread]) -> list[threading.Thread]:

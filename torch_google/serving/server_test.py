@@ -318,3 +318,25 @@ def test_a_model_that_cannot_be_loaded_ends_the_server() -> None:
     )
     assert result.returncode == 1
     assert "small_server: worker 0: ValueError: the weights are missing" in result.stderr
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("signals", [1, 2])
+def test_requests_that_are_left_at_the_end_get_503(
+    threads: ThreadPoolExecutor, signals: int
+) -> None:
+    patience = 0.5 if signals == 1 else 200
+    options = ["--batch=1", "--timeout=200", f"--drain_timeout={patience}"]
+    with ServerProcess([*_COMMAND, *options]) as server:
+        requests = [_occupy(server, threads, 100.0), threads.submit(server.post, _body(100.0))]
+        _wait_for(server, "serving_queue_length", 1)
+        if signals == 2:
+            server.process.send_signal(signal.SIGTERM)
+            _wait_for(server, "serving_draining", 1)
+        assert server.end() == 1
+        assert "Traceback" not in server.log()
+        for request in requests:
+            response = request.result()
+            assert response.status == 503
+            what = "the server ended before the result was ready"
+            assert response.body["error"]["what"] == what
