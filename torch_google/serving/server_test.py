@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import itertools
 import re
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,16 +20,33 @@ from typing import Any
 import pytest
 
 from torch_google.serving.testing.server_process import Response, ServerProcess
-from torch_google.serving.testing.small_server import EXIT, EXIT_CODE, FAIL, STOP
+from torch_google.serving.testing.small_server import (
+    EXIT,
+    EXIT_CODE,
+    FAIL,
+    SLEEP,
+    STOP,
+    WAIT,
+)
 
 _COMMAND = [sys.executable, "-m", "torch_google.serving.testing.small_server"]
 _BATCH, _QUEUE, _BODY = 4, 3, 2000
+_PATIENCE = 300.0  # seconds
+_LONG = ["--timeout=200", "--drain_timeout=200"]  # options of a server whose worker a test occupies
+_GATES = itertools.count()
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[ServerProcess]:
-    options = [f"--batch={_BATCH}", f"--queue={_QUEUE}", f"--body_bytes={_BODY}", "--timeout=20"]
-    with ServerProcess([*_COMMAND, *options, "--body_timeout=0.5"]) as process:
+def gates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the directory whose files release the requests of `_occupied`."""
+    return tmp_path_factory.mktemp("gates")
+
+
+@pytest.fixture(scope="module")
+def server(gates: Path) -> Iterator[ServerProcess]:
+    options = [f"--batch={_BATCH}", f"--queue={_QUEUE}", f"--body_bytes={_BODY}", *_LONG]
+    # Every other request must arrive within the body's timeout, so it is not as short as possible.
+    with ServerProcess([*_COMMAND, *options, "--body_timeout=4", f"--gates={gates}"]) as process:
         yield process
 
 
@@ -38,8 +56,8 @@ def threads() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
-def _body(seconds: float = 0.0, command: int = 0) -> dict[str, Any]:
-    return {"inputs": {"x": [seconds, command]}}
+def _body(argument: float = 0.0, command: int = 0) -> dict[str, Any]:
+    return {"inputs": {"x": [argument, command]}}
 
 
 def _metric(server: ServerProcess, name: str) -> float:
@@ -49,35 +67,59 @@ def _metric(server: ServerProcess, name: str) -> float:
     raise AssertionError(f"no metric {name}")
 
 
-def _wait_for(server: ServerProcess, name: str, value: float) -> None:
-    end = time.monotonic() + 60
-    while _metric(server, name) != value:
-        assert time.monotonic() < end, server.get("/metrics").body
+def _until(server: ServerProcess, condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + _PATIENCE
+    while not condition():
+        assert time.monotonic() < end, server.log()
         time.sleep(0.02)
 
 
-def _occupy(server: ServerProcess, threads: ThreadPoolExecutor, seconds: float) -> Future[Response]:
-    """Send a request that takes `seconds`, and wait until the worker has received it."""
-    future = threads.submit(server.post, _body(seconds))
-    _wait_for(server, "serving_in_work", 1)
-    return future
+def _wait_for(server: ServerProcess, name: str, value: float) -> None:
+    _until(server, lambda: _metric(server, name) == value)
+
+
+def _is_closed(server: ServerProcess) -> bool:
+    """Return whether the server accepts no connections any more."""
+    try:
+        socket.create_connection(("127.0.0.1", server.port), _PATIENCE).close()
+    except ConnectionError:
+        return True
+    return False
+
+
+@contextlib.contextmanager
+def _occupied(
+    server: ServerProcess, threads: ThreadPoolExecutor, gates: Path, count: int = 1
+) -> Iterator[list[Future[Response]]]:
+    """Occupy the workers with `count` requests, until the block ends."""
+    names = [next(_GATES) for _ in range(count)]
+    try:
+        futures = [threads.submit(server.post, _body(name, WAIT)) for name in names]
+        _wait_for(server, "serving_in_work", count)
+        yield futures
+    finally:
+        for name in names:
+            (gates / str(name)).touch()
 
 
 def test_requests_that_wait_become_a_batch(
-    server: ServerProcess, threads: ThreadPoolExecutor
+    server: ServerProcess, threads: ThreadPoolExecutor, gates: Path
 ) -> None:
-    first = _occupy(server, threads, 2.0)
-    others = [threads.submit(server.post, _body()) for _ in range(_QUEUE)]
+    with _occupied(server, threads, gates) as (first,):
+        others = [threads.submit(server.post, _body()) for _ in range(_QUEUE)]
+        _wait_for(server, "serving_queue_length", _QUEUE)
     assert first.result().body["size"] == 1
     assert [each.result().body["size"] for each in others] == [_QUEUE] * _QUEUE
 
 
-def test_a_full_queue_answers_at_once(server: ServerProcess, threads: ThreadPoolExecutor) -> None:
-    first = _occupy(server, threads, 3.0)
-    waiting = [threads.submit(server.post, _body()) for _ in range(_QUEUE)]
-    _wait_for(server, "serving_queue_length", _QUEUE)
-    refused = server.post(_body())
-    assert not first.done()
+def test_a_full_queue_answers_at_once(
+    server: ServerProcess, threads: ThreadPoolExecutor, gates: Path
+) -> None:
+    with _occupied(server, threads, gates) as (first,):
+        waiting = [threads.submit(server.post, _body()) for _ in range(_QUEUE)]
+        _wait_for(server, "serving_queue_length", _QUEUE)
+        refused = server.post(_body())
+        assert not first.done()
     assert refused.status == 503
     assert int(refused.headers["retry-after"]) >= 1
     assert refused.body["error"]["what"] == "the queue is full"
@@ -108,7 +150,7 @@ def test_a_request_that_is_refused(
 
 def _raw(server: ServerProcess, headers: dict[str, str], *parts: bytes) -> int:
     """Send parts of a body, but not its end, and return the response's status."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=_PATIENCE)
     connection.putrequest("POST", "/predict")
     for name, value in {"Content-Type": "application/json", **headers}.items():
         connection.putheader(name, value)
@@ -130,10 +172,11 @@ def test_a_body_of_unknown_length(server: ServerProcess) -> None:
 
 
 def test_an_input_that_fails_does_not_fail_its_batch(
-    server: ServerProcess, threads: ThreadPoolExecutor
+    server: ServerProcess, threads: ThreadPoolExecutor, gates: Path
 ) -> None:
-    first = _occupy(server, threads, 1.0)
-    good, bad = (threads.submit(server.post, _body(0, command)) for command in (0, FAIL))
+    with _occupied(server, threads, gates) as (first,):
+        good, bad = (threads.submit(server.post, _body(0, command)) for command in (0, FAIL))
+        _wait_for(server, "serving_queue_length", 2)
     assert first.result().status == 200
     assert good.result().status == 200
     assert bad.result().status == 500
@@ -148,10 +191,7 @@ def test_a_worker_that_dies_starts_again(
     died = server.post(_body(0, EXIT))
     assert died.status == 500
     assert died.body["error"]["found"] == f"exit code {EXIT_CODE}"
-    end = time.monotonic() + 60
-    while server.get("/health").status != 200:
-        assert time.monotonic() < end, server.log()
-        time.sleep(0.05)
+    _until(server, lambda: server.get("/health").status == 200)
     assert server.post(_body()).body["pid"] != before
     assert 'serving_worker_restarts_total{worker="0"} 1\n' in server.get("/metrics").body
 
@@ -171,7 +211,7 @@ def test_the_pages_describe_the_model(server: ServerProcess) -> None:
 
 def test_the_metrics_count(server: ServerProcess) -> None:
     count = _metric(server, "serving_request_seconds_count")
-    server.post(_body(0.2))
+    server.post(_body(0.2, SLEEP))
     assert _metric(server, "serving_request_seconds_count") == count + 1
     assert _metric(server, "serving_batch_seconds_sum") >= 0.2
     assert _metric(server, "serving_queue_limit") == _QUEUE
@@ -183,59 +223,65 @@ def test_the_metrics_count(server: ServerProcess) -> None:
     assert float(resident.split()[1]) > 1 << 20
 
 
-def test_sigterm_loses_no_request(threads: ThreadPoolExecutor) -> None:
-    options = ["--batch=1", "--drain_delay=1"]
+def test_sigterm_loses_no_request(threads: ThreadPoolExecutor, gates: Path) -> None:
+    # The delay must be long enough for the requests that this test sends before it has passed.
+    options = ["--batch=1", "--drain_delay=5", f"--gates={gates}", *_LONG]
     with ServerProcess([*_COMMAND, *options]) as server:
-        requests = [_occupy(server, threads, 5.0)]
-        requests += [threads.submit(server.post, _body(0.1)) for _ in range(3)]
-        _wait_for(server, "serving_queue_length", 3)
-        server.process.send_signal(signal.SIGTERM)
-        _wait_for(server, "serving_draining", 1)
-        assert server.get("/health").status == 503
-        requests.append(threads.submit(server.post, _body(0.1)))  # before the delay has passed
-        assert server.process.wait(60) == 0, server.log()
+        with _occupied(server, threads, gates) as requests:
+            requests += [threads.submit(server.post, _body()) for _ in range(3)]
+            _wait_for(server, "serving_queue_length", 3)
+            server.process.send_signal(signal.SIGTERM)
+            _wait_for(server, "serving_draining", 1)
+            assert server.get("/health").status == 503
+            requests.append(threads.submit(server.post, _body()))
+            _wait_for(server, "serving_queue_length", 4)
+            _until(server, lambda: _is_closed(server))
+        assert server.process.wait(_PATIENCE) == 0, server.log()
         assert {each.result().status for each in requests} == {200}
 
 
 @pytest.mark.full
-def test_an_end_that_takes_too_long_is_an_error(threads: ThreadPoolExecutor) -> None:
-    with ServerProcess([*_COMMAND, "--drain_timeout=0.5"]) as server:
-        request = _occupy(server, threads, 5.0)
-        assert server.end() == 1
+def test_an_end_that_takes_too_long_is_an_error(threads: ThreadPoolExecutor, gates: Path) -> None:
+    options = ["--drain_timeout=0.5", "--timeout=200", f"--gates={gates}"]
+    with ServerProcess([*_COMMAND, *options]) as server:
+        with _occupied(server, threads, gates) as (request,):
+            assert server.end() == 1
         assert re.search(r"1 requests had no response \S+ s after", server.log())
         with pytest.raises((ConnectionError, http.client.HTTPException, AssertionError)):
             assert request.result().status == 200
 
 
 def _hang_in_authorize(server: ServerProcess) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=_PATIENCE)
     connection.request("GET", "/health", headers={"X-Hang": "1"})
     assert connection.getresponse().status != 200
 
 
+# The cause of each hang, the log line that names it, and the exit timeout. The deadline is expected
+# to expire if the health check hangs. Otherwise the line must be logged before it expires.
 _HANGS = {
-    "health": (lambda server: server.get("/health"), "the main thread is in small_server.py:"),
-    "authorize": (_hang_in_authorize, "thread 'AnyIO worker thread' runs"),
+    "health": (lambda server: server.get("/health"), "the main thread is in small_server.py:", 3),
+    "authorize": (_hang_in_authorize, "thread 'AnyIO worker thread' runs", 8),
     "predict": (
         lambda server: server.post(_body(0, STOP)),
         "has a batch of 1 and does not end; killing it",
+        10,
     ),
 }
 
 
 @pytest.mark.parametrize("hang", _HANGS)
 def test_a_part_that_hangs_does_not_delay_the_end(threads: ThreadPoolExecutor, hang: str) -> None:
-    cause, name = _HANGS[hang]
-    options = ["--drain_timeout=0.5", "--exit_timeout=3", "--timeout=200"]
+    cause, name, exit_timeout = _HANGS[hang]
+    options = ["--drain_timeout=0.5", f"--exit_timeout={exit_timeout}", "--timeout=200"]
     options += [] if hang == "predict" else [f"--hang={hang}"]
     with ServerProcess([*_COMMAND, *options]) as server:
         request = threads.submit(cause, server)
-        time.sleep(0.5)
+        _until(server, lambda: f"{hang} hangs\n" in server.log())
         assert not request.done()
-        server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(30) == 1, server.log()
+        assert server.end() == 1, server.log()
         assert name in server.log()
-        assert request.exception(30) or getattr(request.result(), "status", 0) != 200
+        assert request.exception(_PATIENCE) or getattr(request.result(), "status", 0) != 200
 
 
 def test_sigterm_ends_a_server_whose_model_loads() -> None:
@@ -249,10 +295,7 @@ def test_workers_end_with_a_server_that_is_killed() -> None:
         worker = server.post(_body()).body["pid"]
         server.process.kill()
         server.process.wait()
-        end = time.monotonic() + 30
-        while Path(f"/proc/{worker}").exists():
-            assert time.monotonic() < end
-            time.sleep(0.02)
+        _until(server, lambda: not Path(f"/proc/{worker}").exists())
 
 
 @pytest.mark.full
@@ -263,58 +306,64 @@ def test_connections_without_a_request_do_not_delay_the_end() -> None:
         with contextlib.suppress(ConnectionError):
             while server.process.poll() is None:
                 address = ("127.0.0.1", server.port)
-                stack.enter_context(socket.create_connection(address, timeout=60))
-        assert server.process.wait(60) == 0, server.log()
+                stack.enter_context(socket.create_connection(address, timeout=_PATIENCE))
+        assert server.process.wait(_PATIENCE) == 0, server.log()
 
 
 @pytest.mark.full
-def test_a_second_signal_ends_the_server_at_once(threads: ThreadPoolExecutor) -> None:
-    with ServerProcess([*_COMMAND, "--timeout=200", "--drain_timeout=200"]) as server:
-        request = _occupy(server, threads, 100.0)
-        server.process.send_signal(signal.SIGTERM)
-        time.sleep(1)
-        assert server.end() == 1
+def test_a_second_signal_ends_the_server_at_once(threads: ThreadPoolExecutor, gates: Path) -> None:
+    with ServerProcess([*_COMMAND, f"--gates={gates}", *_LONG]) as server:
+        with _occupied(server, threads, gates) as (request,):
+            server.process.send_signal(signal.SIGTERM)
+            _until(server, lambda: _is_closed(server))
+            assert server.end() == 1
         assert "A second signal ended it" in server.log()
         assert "lifespan" not in server.log()
-        assert request.exception(30) or request.result().status != 200
+        assert request.exception(_PATIENCE) or request.result().status != 200
 
 
 @pytest.mark.full
-def test_a_slow_request_gets_504(threads: ThreadPoolExecutor) -> None:
+def test_a_slow_request_gets_504() -> None:
     with ServerProcess([*_COMMAND, "--timeout=0.5"]) as server:
-        assert server.post(_body(2.0)).status == 504
-        assert server.post(_body(0.0)).status in (200, 504)
+        assert server.post(_body(2.0, SLEEP)).status == 504
+        assert server.post(_body()).status in (200, 504)
 
 
 @pytest.mark.full
-def test_two_workers_work_at_once(threads: ThreadPoolExecutor) -> None:
-    with ServerProcess([*_COMMAND, "--workers=2", "--batch=1"]) as server:
+def test_two_workers_work_at_once(threads: ThreadPoolExecutor, gates: Path) -> None:
+    options = ["--workers=2", "--batch=1", f"--gates={gates}", *_LONG]
+    with ServerProcess([*_COMMAND, *options]) as server:
         _wait_for(server, 'serving_worker_ready{worker="0"}', 1)
         _wait_for(server, 'serving_worker_ready{worker="1"}', 1)
-        responses = list(threads.map(server.post, [_body(5.0)] * 2))
+        with _occupied(server, threads, gates, count=2) as requests:
+            pass
+        responses = [each.result() for each in requests]
         assert [each.status for each in responses] == [200, 200], responses
         assert len({each.body["pid"] for each in responses}) == 2
 
 
 @pytest.mark.full
 def test_requests_wait_for_their_batch(threads: ThreadPoolExecutor) -> None:
-    with ServerProcess([*_COMMAND, "--batch=2", "--batch_wait=20"]) as server:
+    with ServerProcess([*_COMMAND, "--batch=2", "--batch_wait=100", "--timeout=200"]) as server:
         sizes = [each.body["size"] for each in threads.map(server.post, [_body()] * 2)]
         assert sizes == [2, 2]
 
 
 @pytest.mark.full
-def test_sigint_in_the_whole_group_loses_no_request(threads: ThreadPoolExecutor) -> None:
-    with ServerProcess(["setsid", *_COMMAND]) as server:
-        request = _occupy(server, threads, 1.5)
-        subprocess.run(["kill", "-INT", "--", f"-{server.process.pid}"], check=True)
-        assert server.process.wait(60) == 0, server.log()
+def test_sigint_in_the_whole_group_loses_no_request(
+    threads: ThreadPoolExecutor, gates: Path
+) -> None:
+    with ServerProcess(["setsid", *_COMMAND, f"--gates={gates}", *_LONG]) as server:
+        with _occupied(server, threads, gates) as (request,):
+            subprocess.run(["kill", "-INT", "--", f"-{server.process.pid}"], check=True)
+            _until(server, lambda: _is_closed(server))
+        assert server.process.wait(_PATIENCE) == 0, server.log()
         assert request.result().status == 200
 
 
 def test_a_model_that_cannot_be_loaded_ends_the_server() -> None:
     result = subprocess.run(
-        [*_COMMAND, "--device=broken"], capture_output=True, text=True, check=False, timeout=120
+        [*_COMMAND, "--device=broken"], capture_output=True, text=True, check=False, timeout=300
     )
     assert result.returncode == 1
     assert "small_server: worker 0: ValueError: the weights are missing" in result.stderr

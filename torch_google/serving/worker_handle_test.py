@@ -18,7 +18,7 @@ from torch_google.serving.testing.small_server import SmallAPI
 from torch_google.serving.worker_handle import WorkerHandle
 
 _LARGE = b" " * (16 << 20)  # more than a socket buffers
-_PATIENCE = 60.0
+_PATIENCE = 300.0
 
 
 class _Owner:

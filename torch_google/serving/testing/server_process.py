@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple
 
-_PATIENCE = 120.0  # seconds; far more than an idle machine needs
+_PATIENCE = 300.0  # seconds; far more than an idle machine needs
 
 
 class Response(NamedTuple):

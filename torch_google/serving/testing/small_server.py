@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A server whose requests tell the worker what to do. It does not need torch, so it starts fast.
 
-The input `x` is a pair of numbers: the seconds to sleep, and EXIT, FAIL, STOP or 0. With --hang, a
-hook of the API never returns.
+The input `x` is a pair of numbers: an argument, and EXIT, FAIL, SLEEP, STOP, WAIT or 0. SLEEP
+sleeps for as many seconds as the argument says. WAIT waits for a file in the directory --gates,
+whose name is the argument. With --hang, a hook of the API never returns. A hook that hangs says so
+on stderr.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from fastapi import Request
@@ -21,7 +24,7 @@ from litserve import LitAPI
 
 from torch_google import serving
 
-EXIT, FAIL, STOP = 1, 2, 3
+EXIT, FAIL, SLEEP, STOP, WAIT = 1, 2, 3, 4, 5
 EXIT_CODE = 3
 HANGS = ("setup", "health", "authorize")
 _FOREVER = 1e6  # seconds
@@ -30,11 +33,13 @@ _FOREVER = 1e6  # seconds
 class SmallAPI(LitAPI):
     """A LitAPI that returns the worker's process id and the size of the batch."""
 
+    gates = Path()
+
     def setup(self, device: str) -> None:
         if device == "broken":
             raise ValueError("the weights are missing")
         if device == "setup":
-            time.sleep(_FOREVER)
+            _hang("setup")
         spec = serving.TensorSpec.of("x", "float32", (2,))
         self.signature = serving.Signature((spec,), ("pid", "size"))
 
@@ -44,11 +49,13 @@ class SmallAPI(LitAPI):
     def predict(self, x: Any) -> Any:
         if isinstance(x, dict):  # LitServe passes single inputs if the batch size is 1
             return self.predict([x])[0]
-        time.sleep(max(float(row["x"][0]) for row in x))
+        for row in x:
+            self._delay(*row["x"])
         commands = [int(row["x"][1]) for row in x]
         if EXIT in commands:
             os._exit(EXIT_CODE)
         if STOP in commands:
+            _say_hang("predict")
             os.kill(os.getpid(), signal.SIGSTOP)
         if FAIL in commands:
             raise ArithmeticError("no result for this input")
@@ -56,6 +63,12 @@ class SmallAPI(LitAPI):
 
     def unbatch(self, output: list[Any]) -> list[Any]:
         return output
+
+    def _delay(self, argument: float, command: float) -> None:
+        if command == SLEEP:
+            time.sleep(float(argument))
+        while command == WAIT and not (self.gates / str(int(argument))).exists():
+            time.sleep(0.01)
 
 
 class HealthHangsAPI(SmallAPI):
@@ -66,7 +79,7 @@ class HealthHangsAPI(SmallAPI):
     def health(self) -> bool:
         self.checks += 1
         if self.checks > 1:
-            time.sleep(_FOREVER)
+            _hang("health")
         return True
 
 
@@ -75,7 +88,16 @@ class AuthorizeHangsAPI(SmallAPI):
 
     def authorize(self, request: Request) -> None:
         if "x-hang" in request.headers:
-            time.sleep(_FOREVER)
+            _hang("authorize")
+
+
+def _hang(hook: str) -> None:
+    _say_hang(hook)
+    time.sleep(_FOREVER)
+
+
+def _say_hang(hook: str) -> None:
+    os.write(2, f"{hook} hangs\n".encode())
 
 
 _APIS = {"health": HealthHangsAPI, "authorize": AuthorizeHangsAPI}
@@ -88,13 +110,16 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--hang", choices=HANGS)
+    parser.add_argument("--gates", type=Path, default=Path())
     for field in dataclasses.fields(serving.Limits):
         kind = int if isinstance(field.default, int) else float
         parser.add_argument(f"--{field.name}", type=kind, default=field.default)
     options = vars(parser.parse_args())
     workers, device, hang = (options.pop(name) for name in ("workers", "device", "hang"))
+    gates = options.pop("gates")
     limits = serving.Limits(**options)
     api = _APIS.get(hang, SmallAPI)(max_batch_size=limits.batch)
+    api.gates = gates
     device = "setup" if hang == "setup" else device
     try:
         serving.Server(api, device=device, workers=workers, limits=limits).run(port=0)
