@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -254,9 +255,16 @@ def test_cpu_of_what_has_ended_counts() -> None:
 
 
 def test_memory_of_descendants_is_seen() -> None:
-    code = "held = bytearray(96 << 20); import time; time.sleep(1)"
-    with usage.MemoryWatch(os.getpid(), interval=0.05) as memory:
-        subprocess.run(["sh", "-c", f"'{sys.executable}' -c '{code}'; true"], check=True)
+    code = "held = bytearray(96 << 20); input()"
+    command = ["sh", "-c", f"'{sys.executable}' -c '{code}'; true"]
+    with (
+        usage.MemoryWatch(os.getpid(), interval=0.05) as memory,
+        subprocess.Popen(command, stdin=subprocess.PIPE) as process,
+    ):
+        end = time.monotonic() + 300
+        while memory.largest < 96 and time.monotonic() < end:
+            time.sleep(0.05)
+        process.communicate(b"\n")
     assert 96 <= memory.largest <= memory.together < 96 + 4096
 
 

@@ -29,21 +29,24 @@ def _prepare() -> Job:
 
 
 def test_each_end_of_a_program_is_a_finding_and_the_next_one_runs() -> None:
-    worker = Worker(_prepare, seconds=5)
+    worker = Worker(_prepare, seconds=300)
     try:
         assert worker.findings(7) == []
         assert worker.findings(_ABORTS) == ["seed 0: the process is ended by SIGABRT\n"]
         assert worker.findings(_DIFFERS) == ["a difference"]
         assert worker.findings(_EXITS) == ["seed 1: the process exits with status 3\n"]
+        assert worker.findings(7) == []  # start a process, which takes longer than the next limit
+        worker._seconds = 1
         (hang,) = worker.findings(_HANGS)
-        assert hang.startswith("seed 2: it does not end within 5 s")
+        assert hang.startswith("seed 2: it does not end within 1 s")
+        worker._seconds = 300
         assert worker.findings(7) == []
     finally:
         worker.close()
 
 
 def test_a_worker_that_cannot_start_is_a_finding() -> None:
-    worker = Worker(_fail, seconds=60)
+    worker = Worker(_fail, seconds=300)
     assert worker.findings(0) == ["seed 0: the process exits with status 1\n"]
     worker.close()
 
@@ -53,7 +56,7 @@ def _fail() -> Job:
 
 
 def test_close_ends_the_process() -> None:
-    worker = Worker(_prepare, seconds=60)
+    worker = Worker(_prepare, seconds=300)
     assert worker.findings(7) == []
     process = worker._process
     assert process is not None

@@ -5,7 +5,6 @@ import json
 import os
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
@@ -84,17 +83,15 @@ def test_a_hopeless_search_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         f"""
         open({str(tmp_path / "pid")!r}, "w").write(str(os.getpid()))
         print("  Downloading other-1-py3-none-any.whl (1 kB)", flush=True)
-        for version in range(10_000):
+        for version in range(1_000_000):
             print(f"  Using cached boto3-1.{{version}}-py3-none-any.whl (1 kB)", flush=True)
             time.sleep(0.01)
         """,
     )
-    start = time.monotonic()
     with pytest.raises(pip_report.ConflictError) as caught:
         pip_report.ask(["boto3"], constraints=[], max_retries=7)
     assert str(caught.value) == "pip found no solution after 8 retries, 9 of them of boto3"
-    assert time.monotonic() - start < 30
-    with pytest.raises(ProcessLookupError):
+    with pytest.raises(ProcessLookupError):  # pip was ended; alone, it would run for hours
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -45,18 +46,21 @@ class Door:
     def tool(self, name: str, body: str) -> None:
         write_atomically(self.tools / name, f"#!/bin/sh\n{body}\n", mode=0o755)
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [self.root / "bazelw", *arguments],
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+    def start(self, *arguments: str, stderr: Path | None = None) -> subprocess.Popen[str]:
+        """Start bazelw. If `stderr` is given, write standard error to that file."""
+        with contextlib.ExitStack() as stack:
+            errors = stack.enter_context(stderr.open("wb")) if stderr else subprocess.PIPE
+            return subprocess.Popen(
+                [self.root / "bazelw", *arguments],
+                env=self.environment,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                start_new_session=True,
+            )
 
     def run(self, *arguments: str) -> tuple[str, str]:
-        return self.start(*arguments).communicate(timeout=60)
+        return self.start(*arguments).communicate(timeout=300)
 
 
 @pytest.fixture
@@ -89,11 +93,18 @@ def test_a_newer_tool_on_path_is_tried_anew(door: Door) -> None:
     assert door.run("info")[0] == "new\n"
 
 
-def test_two_starts_at_once_set_up_once(door: Door) -> None:
-    door.tool("bazel", f"echo >> {door.tools}/probes; sleep 2; {_ANSWER} echo started")
-    answers = [process.communicate(timeout=60) for process in [door.start("x"), door.start("x")]]
-    assert [out for out, _ in answers] == ["started\n", "started\n"]
-    assert sum("waiting for another bazelw" in err for _, err in answers) == 1
+def test_two_starts_at_once_set_up_once(door: Door, tmp_path: Path) -> None:
+    """The first process probes `bazel` until the second one has said that it waits."""
+    wait = f"while [ ! -e {door.tools}/go ]; do sleep 0.05; done"
+    door.tool("bazel", f"echo >> {door.tools}/probes; {wait}; {_ANSWER} echo started")
+    logs = [tmp_path / "first", tmp_path / "second"]
+    processes = [door.start("x", stderr=log) for log in logs]
+    while not any("waiting for another bazelw" in log.read_text() for log in logs):
+        assert all(process.poll() is None for process in processes)
+        time.sleep(0.05)
+    (door.tools / "go").touch()
+    assert [process.communicate(timeout=300)[0] for process in processes] == ["started\n"] * 2
+    assert sum("waiting for another bazelw" in log.read_text() for log in logs) == 1
     # The two processes probe `bazel` only once, and then each runs it once.
     assert len((door.tools / "probes").read_text()) == 1 + 2
 
@@ -119,7 +130,7 @@ def test_bazelw_as_the_bazel_on_path_does_not_call_itself(door: Door) -> None:
 def test_a_cache_that_cannot_be_made(door: Door, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file")
     process = door.start("x")
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 1
     (line,) = err.splitlines()
     assert "Not a directory" in line

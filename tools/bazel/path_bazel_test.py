@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from pathlib import Path
 
 import pytest
@@ -73,12 +72,10 @@ def test_no_retries_for_a_host_without_address(
     bin_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _resolve_with(socket.EAI_NONAME, monkeypatch)
-    bazelisk = _bazelisk_that_downloads(bin_directory, then="exec sleep 60")
-    start = time.monotonic()
+    bazelisk = _bazelisk_that_downloads(bin_directory, then="exec sleep 10000")
     with pytest.raises(Unavailable) as caught:
         path_bazel.provide(root=tmp_path, version="7.7.1")
     assert str(caught.value) == f"{bazelisk}: host.invalid has no address, no bazel"
-    assert time.monotonic() - start < 20
 
 
 @pytest.mark.parametrize("proxy", [False, True])

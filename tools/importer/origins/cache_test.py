@@ -92,14 +92,14 @@ def test_a_killed_writer_leaves_no_file_and_its_scratch_goes(tmp_path: Path) -> 
         def make(out: Path) -> None:
             out.write_bytes(b"half")
             half.set()
-            time.sleep(60)
+            time.sleep(1000)
 
         with Cache(tmp_path).locked("one"):
             Cache(tmp_path).tree(_SHA256, make)
 
     child = context.Process(target=write)
     child.start()
-    assert half.wait(timeout=30)
+    assert half.wait(timeout=300)
     child.kill()
     child.join()
     cache = Cache(tmp_path)

@@ -8,6 +8,7 @@ import http.server
 import multiprocessing
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import threading
@@ -179,30 +180,34 @@ def test_addresses_that_are_refused(project: Project, origin: str, message: str)
     assert "secret" not in str(caught.value)
 
 
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
 @pytest.fixture(name="server")
 def _server(upstream: Path) -> Iterator[str]:
     """Start a git server for all repositories next to `upstream`, and yield its URL."""
-    port = _free_port()
-    daemon = subprocess.Popen(
-        ["git", "daemon", "--export-all", "--listen=127.0.0.1", f"--port={port}",
-         f"--base-path={upstream.parent}", "--reuseaddr"],
-        env={**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_DIR": ""},
-        start_new_session=True,
-    )  # fmt: skip
-    for _ in range(100):
-        with socket.socket() as client:
-            if client.connect_ex(("127.0.0.1", port)) == 0:
-                break
-        time.sleep(0.05)
-    yield f"git://127.0.0.1:{port}"
-    os.killpg(daemon.pid, 15)
-    daemon.wait()
+    with socket.socket() as reserved:
+        # Keep the port until the server listens. Both sockets have SO_REUSEADDR, so the server can
+        # bind an address that this process does not listen on.
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(("127.0.0.1", 0))
+        port = reserved.getsockname()[1]
+        daemon = subprocess.Popen(
+            ["git", "daemon", "--export-all", "--listen=127.0.0.1", f"--port={port}",
+             f"--base-path={upstream.parent}", "--reuseaddr"],
+            env={**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_DIR": ""},
+            start_new_session=True,
+        )  # fmt: skip
+        try:
+            while not _is_open(port):
+                assert daemon.poll() is None
+                time.sleep(0.05)
+            yield f"git://127.0.0.1:{port}"
+        finally:
+            os.killpg(daemon.pid, signal.SIGTERM)
+            daemon.wait()
+
+
+def _is_open(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
 
 
 def test_across_a_network_only_the_commit_comes(
