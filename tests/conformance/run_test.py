@@ -82,7 +82,7 @@ def test_shards_are_all_there_is() -> None:
 
 @pytest.mark.full
 def test_a_process_that_dies_or_hangs_is_replaced() -> None:
-    with Worker(seconds=60) as worker:
+    with Worker(seconds=300) as worker:
         assert worker.run("neg", "int64", "forward", 1)[0].good
         (process,) = multiprocessing.active_children()
         process.kill()

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,15 +18,22 @@ from tests.ecosystem.results import Row, Verdict, one_line
 _KEYS = ["timm/resnet:strict", "timm/resnet:fused", "timm/swin:strict"]
 
 
-def _rows(tmp_path: Path, entries: list[dict[str, str]], end: str) -> tuple[list[Row], list[str]]:
-    """Run a child that writes `entries` to its journal and then executes the code `end`."""
+def _rows(
+    tmp_path: Path, entries: list[dict[str, str]], end: str, *, seconds: float = 300.0
+) -> tuple[list[Row], list[str]]:
+    """Run a child that writes `entries` to its journal and then executes the code `end`.
+
+    `seconds` limits the time of `end`, but not that of the child's start.
+    """
     journal = tmp_path / "journal"
     journal.write_text("")
     text = "".join(json.dumps(entry) + "\n" for entry in entries)
     program = f"open({str(journal)!r}, 'a').write({text!r}); {end}"
     todo = list(_KEYS)
     with subprocess.Popen([sys.executable, "-c", f"import os, time; {program}"]) as child:
-        rows = list(run._rows(child, journal, todo, seconds=1.5))
+        while journal.read_text() != text and child.poll() is None:
+            time.sleep(0.01)
+        rows = list(run._rows(child, journal, todo, seconds=seconds))
     return rows, todo
 
 
@@ -55,7 +63,7 @@ def test_the_case_that_ends_the_process_crashed_and_later_ones_remain(tmp_path: 
 
 def test_a_case_that_hangs_is_slow(tmp_path: Path) -> None:
     entries = [_ends(_KEYS[0], "passed"), {"begins": _KEYS[1]}]
-    rows, todo = _rows(tmp_path, entries, "time.sleep(60)")
+    rows, todo = _rows(tmp_path, entries, "time.sleep(1000)", seconds=1.0)
     assert rows[1].verdict is Verdict.SLOW
     assert todo == _KEYS[2:]
 

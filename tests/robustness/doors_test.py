@@ -117,11 +117,13 @@ def test_zero_and_nothing_leave_a_door_shut(cache: pathlib.Path, door: str, valu
 
 
 @pytest.mark.parametrize("door", ["PAR_HELP", "PAR_INFO", "PAR_LIST"])
-@pytest.mark.parametrize("output", ["| true", "> /dev/full", ">&-"])
+@pytest.mark.parametrize("output", [">&4", "> /dev/full", ">&-"])
 def test_a_door_that_cannot_print_says_so(cache: pathlib.Path, door: str, output: str) -> None:
-    """The script sleeps so that the reader of the pipe can exit before the PAR starts."""
-    script = f'(sleep 0.2; {door}=1 PAR_CACHE_DIR="$2" "$1"; echo "status $?" >&2) {output}'
-    outcome = subject.run(["/bin/sh", "-c", script, "sh", subject.PROBE, cache])
+    """Descriptor 4 of the script is a pipe whose reader has been closed."""
+    pipe = 'mkfifo "$3"; exec 3<>"$3" 4>"$3" 3<&-'
+    start = f'({door}=1 PAR_CACHE_DIR="$2" "$1"; echo "status $?" >&2) {output}'
+    arguments = [subject.PROBE, cache, cache.with_name("pipe")]
+    outcome = subject.run(["/bin/sh", "-c", f"{pipe}; {start}", "sh", *arguments])
     line, status = outcome.err.splitlines()
     assert status == "status 1"
     assert f"{subject.PROBE}: {door}: cannot write to standard output: " in line

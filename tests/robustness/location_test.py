@@ -63,7 +63,7 @@ def test_replaced_while_it_runs(tmp_path: pathlib.Path) -> None:
     assert running.stdout.readline() == "waiting\n"
     (tmp_path / "new").write_text("another program")
     (tmp_path / "new").replace(par)
-    out, err = running.communicate("go on\n", timeout=60)
+    out, err = running.communicate("go on\n", timeout=300)
     assert (out, err, running.returncode) == ("csv\n", "", 0)
 
 
@@ -78,5 +78,5 @@ def test_a_killed_program_says_so_by_its_status(tmp_path: pathlib.Path) -> None:
     assert running.stdout is not None
     running.stdout.readline()
     running.terminate()
-    running.communicate(timeout=60)
+    running.communicate(timeout=300)
     assert running.returncode == -15

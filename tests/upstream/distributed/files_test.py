@@ -17,7 +17,7 @@ from tools.presubmit.results import Outcome
 _FILE = "test_device_mesh"
 _TESTS: dict[str, Callable[[], object]] = {
     "ends": functools.partial(os._exit, 3),
-    "blocks": functools.partial(time.sleep, 60),
+    "blocks": functools.partial(time.sleep, 1000),
     "passes": int,
 }
 
@@ -39,7 +39,7 @@ def test_a_test_that_ends_or_blocks_its_process_fails_and_the_next_ones_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "_run", _session)
-    monkeypatch.setattr(files, "_TIMEOUT", 0.5)
+    monkeypatch.setattr(files, "_TIMEOUT", 5.0)  # far more than the other tests need
     files.run_file(_FILE, "tpu", tmp_path)
     ran = outcomes.read(comparison.results_file(tmp_path, _FILE, "tpu"))
     assert {name: row.reason for (_, name), row in ran.items()} == {
