@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import pathlib
 import socket
+from collections.abc import Iterator
 
 import pytest
 
@@ -57,9 +58,24 @@ def test_a_group_ends_while_its_threads_let_go_of_tensors(tmp_path: pathlib.Path
     assert (outcome.status, outcome.out) == (0, "ended\n"), outcome.err
 
 
+@pytest.fixture
+def port() -> Iterator[int]:
+    """Reserve a port, so that no other process gets it before a program listens on it.
+
+    Both sockets have SO_REUSEADDR, so the program can bind an address that this process does not
+    listen on.
+    """
+    with socket.socket() as reserved:
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(("127.0.0.1", 0))
+        yield reserved.getsockname()[1]
+
+
 @pytest.mark.parametrize("standalone", [True, False])
-def test_torchrun_starts_workers_that_meet(standalone: bool, tmp_path: pathlib.Path) -> None:
-    meet = "--standalone" if standalone else f"--master-port={_free_port()}"
+def test_torchrun_starts_workers_that_meet(
+    standalone: bool, tmp_path: pathlib.Path, port: int
+) -> None:
+    meet = "--standalone" if standalone else f"--master-port={port}"
     script, records = tmp_path / "worker.py", tmp_path / "records"
     script.write_text(_WORKER, encoding="utf-8")
     records.mkdir()
@@ -70,10 +86,3 @@ def test_torchrun_starts_workers_that_meet(standalone: bool, tmp_path: pathlib.P
     assert outcome.status == 0, outcome.err
     results = {path.name: json.loads(path.read_text()) for path in records.iterdir()}
     assert results == {f"rank{rank}": {"workers": 2, "total": 3.0} for rank in range(2)}
-
-
-def _free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port: int = listening.getsockname()[1]
-        return port

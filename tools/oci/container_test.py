@@ -99,7 +99,7 @@ def _run(
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
 
 

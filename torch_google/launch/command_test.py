@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -73,10 +74,21 @@ def test_two_processes_on_one_machine(tmp_path: Path) -> None:
     ]
 
 
+@pytest.fixture
+def port() -> Iterator[int]:
+    """Reserve a port, so that no other process gets it before a program listens on it.
+
+    Both sockets have SO_REUSEADDR, so the program can bind an address that this process does not
+    listen on.
+    """
+    with socket.socket() as reserved:
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(("127.0.0.1", 0))
+        yield reserved.getsockname()[1]
+
+
 @pytest.mark.full
-def test_two_machines_of_an_indexed_job(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+def test_two_machines_of_an_indexed_job(tmp_path: Path, port: int) -> None:
     env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "PET_NNODES": "2"}
     machines = [_start(tmp_path, JOB_COMPLETION_INDEX=str(index), **env) for index in (0, 1)]
     for index, process in enumerate(machines):
@@ -91,7 +103,7 @@ def test_a_signal_ends_the_processes_and_is_the_status(tmp_path: Path) -> None:
     process = _start(tmp_path, "--", f"wait-with-pid-in={tmp_path}")
     pids = waiting.wait_for_pids(tmp_path, 1, process, seconds=240)
     process.terminate()
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == 128 + signal.SIGTERM, errors
     assert errors.endswith("SIGTERM: all processes have ended\n")
     assert "Traceback" not in errors
@@ -108,7 +120,7 @@ def test_a_signal_ends_the_processes_and_is_the_status(tmp_path: Path) -> None:
 )
 def test_mistakes_are_one_line(tmp_path: Path, env: dict[str, str], message: str) -> None:
     process = _start(tmp_path, **env)
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=300)
     assert (process.returncode, output) == (1, "")
     assert message in errors
     assert errors.count("\n") == 1

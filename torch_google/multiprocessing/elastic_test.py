@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -91,10 +92,21 @@ def test_the_same_file_under_torchrun() -> None:
     assert sorted(done.stdout.splitlines()) == ["rank 0 of 2", "rank 1 of 2"]
 
 
+@pytest.fixture
+def port() -> Iterator[int]:
+    """Reserve a port, so that no other process gets it before a program listens on it.
+
+    Both sockets have SO_REUSEADDR, so the program can bind an address that this process does not
+    listen on.
+    """
+    with socket.socket() as reserved:
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(("127.0.0.1", 0))
+        yield reserved.getsockname()[1]
+
+
 @pytest.mark.full
-def test_two_machines_meet_without_a_name() -> None:
-    with socket.create_server(("localhost", 0)) as probe:
-        port = probe.getsockname()[1]
+def test_two_machines_meet_without_a_name(port: int) -> None:
     agents = [
         subprocess.Popen(
             [
@@ -107,7 +119,7 @@ def test_two_machines_meet_without_a_name() -> None:
         for _ in range(2)
     ]
     try:
-        outputs = [agent.communicate(timeout=60)[0] for agent in agents]
+        outputs = [agent.communicate(timeout=300)[0] for agent in agents]
     finally:
         for agent in agents:
             agent.kill()

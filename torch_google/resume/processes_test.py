@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -78,7 +79,7 @@ def test_sigterm_saves_and_the_next_start_goes_on(
     pid = _wait_for(tmp_path / "waiting0", process)
     os.kill(pid, signal.SIGTERM)  # only one rank gets the signal
     (tmp_path / "go").touch()
-    assert process.wait(120) == 1  # torchrun exits with 1 if a rank failed
+    assert process.wait(240) == 1  # torchrun exits with 1 if a rank failed
     stopped = [row["step"] for row in _rows(tmp_path)]
     # After the signal in step 5, the ranks agree to stop while step 6 runs.
     assert stopped == list(range(7))
@@ -109,7 +110,7 @@ def test_sigterm_to_torchrun_reaches_the_rank(tmp_path: Path, uninterrupted: lis
     process = _torchrun("--standalone", *_PROGRAM, str(tmp_path), "wait-at=2")
     _wait_for(tmp_path / "waiting0", process)
     process.terminate()
-    process.wait(120)
+    process.wait(240)
     assert len(_rows(tmp_path)) < train.STEPS
     assert _start(*_PROGRAM, str(tmp_path)).wait(240) == 0
     rows = _rows(tmp_path)
@@ -147,16 +148,30 @@ def test_one_process_ends_with_the_status_of_sigterm(
 ) -> None:
     process = _start(*_PROGRAM, str(tmp_path), "wait-at=1")
     os.kill(_wait_for(tmp_path / "waiting0", process), signal.SIGTERM)
-    assert process.wait(120) == _SIGTERM_STATUS
+    assert process.wait(240) == _SIGTERM_STATUS
     assert [row["step"] for row in _rows(tmp_path)] == [0, 1]
     assert _start(*_PROGRAM, str(tmp_path)).wait(240) == 0
     _check(_rows(tmp_path), uninterrupted)
 
 
+@pytest.fixture
+def port() -> Iterator[int]:
+    """Reserve a port, so that no other process gets it before a program listens on it.
+
+    Both sockets have SO_REUSEADDR, so the program can bind an address that this process does not
+    listen on.
+    """
+    with socket.socket() as reserved:
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(("127.0.0.1", 0))
+        yield reserved.getsockname()[1]
+
+
 @pytest.mark.full
-def test_the_job_goes_on_when_a_machine_is_lost(tmp_path: Path, uninterrupted: list[float]) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        endpoint = f"127.0.0.1:{probe.getsockname()[1]}"
+def test_the_job_goes_on_when_a_machine_is_lost(
+    tmp_path: Path, uninterrupted: list[float], port: int
+) -> None:
+    endpoint = f"127.0.0.1:{port}"
     machines = []
     for number in range(2):
         conf = f"is_host={'true' if number == 0 else 'false'},{_QUICK}"

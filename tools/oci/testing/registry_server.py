@@ -33,26 +33,31 @@ def running(directory: Path) -> Iterator[str]:
     program = shutil.which("docker-registry")
     if program is None:
         return pytest.skip("this machine has no docker-registry: `apt-get install docker-registry`")
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    (directory / "htpasswd").write_text(f"{USER}:{_HASH}\n")
-    config = directory / "config.yml"
-    config.write_text(_CONFIG.format(directory=directory, port=port))
-    with (directory / "log").open("wb") as log:
+    with contextlib.ExitStack() as stack:
+        # Keep the port until the server listens. Both sockets have SO_REUSEADDR, so the server can
+        # bind an address that this process does not listen on.
+        reserved = stack.enter_context(socket.socket())
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(("127.0.0.1", 0))
+        port = reserved.getsockname()[1]
+        (directory / "htpasswd").write_text(f"{USER}:{_HASH}\n")
+        config = directory / "config.yml"
+        config.write_text(_CONFIG.format(directory=directory, port=port))
+        log = stack.enter_context((directory / "log").open("wb"))
         server = subprocess.Popen([program, "serve", config], stdout=log, stderr=log)
         try:
             _wait(f"http://127.0.0.1:{port}/v2/", server, directory / "log")
             yield f"127.0.0.1:{port}"
         finally:
             server.terminate()
-            server.wait(timeout=30)
+            server.wait(timeout=300)
 
 
 def _wait(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300
     while True:
         try:
-            urllib.request.urlopen(url, timeout=5)
+            urllib.request.urlopen(url, timeout=60)
         except urllib.error.HTTPError as error:
             error.close()
             return  # the registry is up and asks for a password

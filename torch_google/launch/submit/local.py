@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from torch_google.launch import environments
@@ -30,8 +32,7 @@ def run(job: Job) -> int:
     processes = Processes(sys.stdout)
     with tempfile.TemporaryDirectory(prefix="submit-") as logs:
         try:
-            with cancellable():
-                port = _free_port()
+            with cancellable(), _reserved_port() as port:
                 for index in range(job.machines):
                     place = {
                         "JOB_COMPLETION_INDEX": str(index),
@@ -77,7 +78,14 @@ def _environment() -> dict[str, str]:
     return kept | LAUNCH_VARIABLES
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-    return port
+@contextlib.contextmanager
+def _reserved_port() -> Iterator[int]:
+    """Reserve a port, so that no other process gets it before the first torchrun listens on it.
+
+    Both sockets have SO_REUSEADDR, so torchrun can bind an address that this process does not
+    listen on.
+    """
+    with socket.socket() as reserved:
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(("127.0.0.1", 0))
+        yield reserved.getsockname()[1]

@@ -39,7 +39,7 @@ class _Dashboard:
     def __enter__(self) -> _Dashboard:
         self._thread = threading.Thread(target=asyncio.run, args=(self._serve(),))
         self._thread.start()
-        assert self._ready.wait(30)
+        assert self._ready.wait(300)
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -171,10 +171,11 @@ def test_a_cluster_that_refuses_gives_one_line(
 
 
 def test_no_cluster_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        address = f"http://127.0.0.1:{probe.getsockname()[1]}"
-    options = ["--scheduler=ray", f"--option=--address={address}"]
-    assert main.main(["--par=x.par", *options]) == 3
+    with socket.socket() as reserved:  # it does not listen, and no other process gets its port
+        reserved.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{reserved.getsockname()[1]}"
+        options = ["--scheduler=ray", f"--option=--address={address}"]
+        assert main.main(["--par=x.par", *options]) == 3
     error = capsys.readouterr().err
     assert error.startswith(f"submit: no Ray cluster answers at {address}: [Errno 111]")
     assert error.count("\n") == 1

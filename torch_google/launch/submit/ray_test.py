@@ -145,7 +145,7 @@ def test_a_signal_cancels_the_job(address: str, number: signal.Signals, tmp_path
     process = _submit(address, "--option=--no-upload", "--machines=2", *wait)
     pids = waiting.wait_for_pids(tmp_path, 2, process, seconds=300)
     process.send_signal(number)
-    output, errors = process.communicate(timeout=200)
+    output, errors = process.communicate(timeout=300)
     assert process.returncode == 128 + number, output + errors
     assert errors.endswith("submit: cancelled\n")
     assert len(pids) == 2, output + errors

@@ -77,9 +77,9 @@ def test_a_job_goes_on_without_a_machine() -> None:
 )
 def test_a_signal_cancels_the_job(number: signal.Signals, tmp_path: Path) -> None:
     process = _submit("--processes=2", "--", f"wait-with-pid-in={tmp_path}")
-    pids = waiting.wait_for_pids(tmp_path, 2, process, seconds=120)
+    pids = waiting.wait_for_pids(tmp_path, 2, process, seconds=300)
     process.send_signal(number)
-    output, errors = process.communicate(timeout=120)
+    output, errors = process.communicate(timeout=300)
     assert process.returncode == 128 + number, output + errors
     assert errors.endswith("submit: cancelled\n")
     assert len(pids) == 2, output + errors

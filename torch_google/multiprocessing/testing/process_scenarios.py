@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +148,8 @@ def siblings() -> None:
 
     It also outlives its siblings and a forked copy of its parent.
     """
-    long = processes.Process(talk_late, start_method=_METHOD.value)
+    others_ended = multiprocessing.get_context(_METHOD.value).Event()
+    long = processes.Process(talk_after, (others_ended,), start_method=_METHOD.value)
     thread = threading.Thread(target=long.start)
     thread.start()
     thread.join()
@@ -159,6 +161,7 @@ def siblings() -> None:
     if os.fork() == 0:
         os.kill(os.getpid(), signal.SIGKILL)
     os.wait()
+    others_ended.set()
     long.join()
 
 
@@ -269,9 +272,9 @@ def crash_in_c(index: int) -> None:
     ctypes.string_at(0)
 
 
-def talk_late() -> None:
+def talk_after(others_ended: Event) -> None:
     """Log after the other children have ended."""
-    time.sleep(3)
+    others_ended.wait()
     talk(0)
 
 
