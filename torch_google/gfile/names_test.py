@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-from datetime import timedelta
 from pathlib import Path
 
 from hypothesis import HealthCheck, example, given, settings
@@ -55,7 +54,7 @@ def _content(top: str) -> dict[str, bytes]:
 
 @settings(
     max_examples=examples(100),
-    deadline=timedelta(seconds=10),
+    deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
 @given(name=_NAMES, other=_NAMES)

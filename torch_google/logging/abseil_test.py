@@ -42,7 +42,7 @@ def _run(
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
         env=environment,
     )
 

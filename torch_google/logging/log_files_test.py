@@ -48,7 +48,8 @@ def test_a_forked_process_overwrites_nothing(tmp_path: Path, which: str) -> None
 
 
 # The beginning of each test program. To upload, the store's client calls `upload`, which the rest
-# of the program must define. `lines` returns the stored lines.
+# of the program must define. `lines` returns the stored lines. On a busy machine, an upload must
+# neither start early nor be given up, so the limits are long.
 _STORE = """
 import atexit, logging as python_logging, os, sys, threading, time
 from concurrent.futures import ThreadPoolExecutor
@@ -73,6 +74,7 @@ def lines():
 
 gfile.register_scheme("test", Store())
 gfile.configure(retry=gfile.Retry(first=0.01))
+log_files.PART_SECONDS = log_files.URGENT_SECONDS = 600.0
 """
 
 
@@ -83,7 +85,7 @@ def _run(program: str) -> list[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
@@ -126,6 +128,7 @@ def upload(count, go):
 def test_a_client_may_log_from_its_own_thread() -> None:
     output = _run(f"""
 log_files.URGENT_SECONDS = 1.0
+log_files.AGAIN_SECONDS = 60.0  # a loop without a pause would upload more than 9 parts
 {_CHATTY}
 def main(argv):
     logging.setup(directory="test://logs", native=False)
@@ -182,7 +185,7 @@ app.run(main)
 
 def test_errors_one_after_another_are_in_the_store_at_once() -> None:
     output = _run("""
-log_files.PART_SECONDS = log_files.AGAIN_SECONDS = log_files.URGENT_SECONDS = 600.0
+log_files.AGAIN_SECONDS = 600.0
 
 def upload(count, go):
     go()

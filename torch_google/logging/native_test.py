@@ -61,11 +61,11 @@ class _Terminal:
 
     def wait_for(self, text: bytes) -> None:
         with self._changed:
-            assert self._changed.wait_for(lambda: text in self.text, 60), self.text
+            assert self._changed.wait_for(lambda: text in self.text, 300), self.text
 
     def end(self) -> bytes:
         os.close(self.sink)
-        self._thread.join(60)
+        self._thread.join(300)
         return self.text
 
     def _add(self, data: bytes) -> None:
@@ -139,7 +139,7 @@ sys.stderr.write('python\\n')
 
 def _run(program: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=300
     )
 
 

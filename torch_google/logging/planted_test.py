@@ -58,7 +58,7 @@ def _log(directory: Path, text: str) -> None:
 
     thread = threading.Thread(target=say, daemon=True)
     thread.start()
-    thread.join(10)
+    thread.join(300)
     assert not thread.is_alive()
 
 
