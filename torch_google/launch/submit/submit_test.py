@@ -7,13 +7,14 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from torch_google.launch.submit import main, slurm
+from torch_google.launch.submit import local, main, slurm
 from torch_google.launch.submit.scheduler import Job
 from torch_google.launch.testing import waiting
 
@@ -84,6 +85,14 @@ def test_a_signal_cancels_the_job(number: signal.Signals, tmp_path: Path) -> Non
     assert errors.endswith("submit: cancelled\n")
     assert len(pids) == 2, output + errors
     assert not any(map(waiting.is_alive, pids)), output + errors
+
+
+def test_no_other_process_gets_the_port_before_torchrun() -> None:
+    with local._reserved_port() as port:
+        with socket.socket() as other, pytest.raises(OSError, match="Address already in use"):
+            other.bind(("127.0.0.1", port))
+        # Like torch's store, this sets SO_REUSEADDR.
+        socket.create_server(("127.0.0.1", port)).close()
 
 
 def test_slurm_gets_one_task_per_machine(
