@@ -34,10 +34,10 @@ def test_a_writer_that_is_killed_leaves_the_older_checkpoint(store: Store, form:
     hang = Fault(Kind.HANG, _UPLOAD[store.scheme], times=100)
     with store.proxy.faults(hang), store.start(name, flag) as writer:
         try:
-            assert hang.hit.wait(60), "the writer did not save"
+            assert hang.hit.wait(300), "the writer did not save"
         finally:
             writer.send_signal(signal.SIGKILL)
-        out, _ = writer.communicate(timeout=30)
+        out, _ = writer.communicate(timeout=300)
     assert writer.returncode == -signal.SIGKILL
     assert out == "loaded step 3\n"
     loaded, trained = store.run(name, flag)

@@ -44,7 +44,7 @@ def _run(
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
     print(done.stdout, done.stderr)
     cases = xml.etree.ElementTree.parse(folder / "results.xml").getroot().iter("testcase")

@@ -156,6 +156,6 @@ def test_several_threads_read_at_once(keeper: _Keeper) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(300)
     assert records == [_TEXT] * 400
     assert keeper.open == 0
