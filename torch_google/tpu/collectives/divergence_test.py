@@ -25,7 +25,6 @@ from torch_google.tpu.testing.ranks import Ranks, caught
 _IS_FULL = is_full()
 _SIZE = 3
 # All times are in seconds.
-_TIMEOUT = 20.0
 _STOP = 5.0 if _IS_FULL else 1.0
 
 
@@ -162,7 +161,7 @@ def _check(steps: list[Step], rank: int, results: list[Any]) -> None:
 
 @pytest.fixture(scope="module")
 def ranks() -> Iterator[Ranks]:
-    with Ranks(_SIZE, _TIMEOUT) as started:
+    with Ranks(_SIZE) as started:
         yield started
 
 
@@ -192,7 +191,7 @@ def test_divergent_ranks(ranks: Ranks, steps: list[Step], stopped: int | None) -
 @given(steps=_steps(), victim=st.integers(0, _SIZE - 1), moment=st.floats(0, 0.5))
 @settings(max_examples=40 if _IS_FULL else 1, **_SETTINGS)
 def test_a_rank_is_killed_at_any_moment(steps: list[Step], victim: int, moment: float) -> None:
-    with Ranks(_SIZE, _TIMEOUT) as ranks:
+    with Ranks(_SIZE) as ranks:
         ranks.run(_perform, steps[:1])
         ranks.start(_perform, steps)
         time.sleep(moment)

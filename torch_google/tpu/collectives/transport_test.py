@@ -28,11 +28,13 @@ from tools.par.testing.budget import only_full
 from torch_google.tpu import _C
 from torch_google.tpu.collectives.transport import Transport
 from torch_google.tpu.release import V2_6
-from torch_google.tpu.testing.ranks import Ranks, caught, shorten
+from torch_google.tpu.testing.ranks import Ranks, caught, shorten, wait_for_file
 
 _SIZE = 2
 _XLA = {"TORCH_TPU_COLLECTIVES": "xla"}
 _STEPS = 3
+_STALL = 5.0  # the timeout of a program that does not end, in seconds
+_PATIENCE = 300.0  # seconds
 
 
 @pytest.fixture(scope="module")
@@ -145,21 +147,20 @@ def test_a_disagreement_is_an_error_on_every_rank(ranks: Ranks) -> None:
         assert "No data was moved, and the group can still be used" in text
 
 
-def _late(rank: int) -> list[Any]:
+def _late(rank: int, called: str) -> list[float]:
+    """Let rank 1 join the collective only after the call of rank 0 has returned."""
     if rank == 1:
-        time.sleep(1)
-    begin = time.monotonic()
+        wait_for_file(called)
     value = _ones(4)
     work = dist.all_reduce(value, async_op=True)
-    issue = time.monotonic() - begin
+    if rank == 0:
+        Path(called).touch()
     work.wait()
-    return [issue, value.tolist()]
+    return value.tolist()
 
 
-def test_a_late_rank_does_not_delay_the_call_of_another(ranks: Ranks) -> None:
-    (issue, value), _ = ranks.run(_late)
-    assert issue < 0.5
-    assert value == [2.0] * 4
+def test_a_late_rank_does_not_delay_the_call_of_another(ranks: Ranks, tmp_path: Path) -> None:
+    assert ranks.run(_late, str(tmp_path / "called")) == [[2.0] * 4] * _SIZE
 
 
 def _reduce(rank: int) -> tuple[str, str]:
@@ -187,29 +188,36 @@ def test_a_rank_that_is_killed() -> None:
         assert ranks.result(0) == [1.0, 1.0]
 
 
-def _stall(rank: int) -> list[Any]:
-    # The ranks agree on the call, but rank 1 starts its program only after the timeout.
+def _stall(rank: int, failed: str) -> tuple[str, str]:
+    """Let the ranks agree on a call, but let rank 1 start its program after the call has failed."""
     if rank == 1:
         prepare = Transport.prepare
 
         def late(*args: Any) -> Any:
             run = prepare(*args)
-            return lambda *sizes: [time.sleep(6), run(*sizes)][1]  # type: ignore[func-returns-value]
+
+            def stalled(*sizes: Any) -> Any:
+                wait_for_file(failed)
+                time.sleep(_STALL)  # the timeout must have passed on this rank, too
+                return run(*sizes)
+
+            return stalled
 
         Transport.prepare = late  # type: ignore[assignment, method-assign]
-    begin = time.monotonic()
-    return [*_reduce(rank), time.monotonic() - begin]
+    error = _reduce(rank)
+    if rank == 0:
+        Path(failed).touch()
+    return error
 
 
 @pytest.mark.full
-def test_a_program_that_does_not_end() -> None:
+def test_a_program_that_does_not_end(tmp_path: Path) -> None:
     with Ranks(_SIZE, environ=_XLA) as ranks:
         ranks.run(_reduce)
-        ranks.run(shorten, 2.0)
-        (name, text, seconds), (other, *_) = ranks.run(_stall)
+        ranks.run(shorten, _STALL)
+        (name, text), (other, _) = ranks.run(_stall, str(tmp_path / "failed"))
         assert name == other == "DistBackendError"
         assert "the device has not ended it within the timeout" in text
-        assert seconds < 5.0
 
 
 def _second_device(rank: int) -> list[Any]:
@@ -250,10 +258,17 @@ dist.destroy_process_group()
 """
 
 
-def _free_port() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
+@pytest.fixture
+def port() -> Iterator[str]:
+    """Reserve a port, so that no other process gets it before rank 0 listens on it.
+
+    Both sockets have SO_REUSEADDR, so rank 0 can bind an address that this process does not listen
+    on.
+    """
+    with socket.socket() as reserved:
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(("127.0.0.1", 0))
+        yield str(reserved.getsockname()[1])
 
 
 def _start(environ: dict[str, str], *arguments: str) -> subprocess.Popen[str]:
@@ -278,11 +293,10 @@ def _torchrun(rank: int, port: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("order", ["tensor first", *only_full("group first")])
-def test_the_variables_of_torchrun_suffice(order: str) -> None:
-    port = _free_port()
+def test_the_variables_of_torchrun_suffice(order: str, port: str) -> None:
     processes = [_start(_torchrun(rank, port), order) for rank in range(_SIZE)]
     for process in processes:
-        output, errors = process.communicate(timeout=120)
+        output, errors = process.communicate(timeout=_PATIENCE)
         assert process.returncode == 0, errors
         assert output.splitlines()[-1] == "[3.0, 3.0, 3.0]"
 
@@ -290,7 +304,7 @@ def test_the_variables_of_torchrun_suffice(order: str) -> None:
 @pytest.mark.full
 def test_a_platform_that_runs_already_is_an_error(tmp_path: Path) -> None:
     process = _start({**_XLA, "ORDER": "0"}, "tensor first", "store", str(tmp_path / "store"))
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=_PATIENCE)
     assert process.returncode == 1
     assert (
         "RuntimeError: tpu: torch.distributed: JAX's platform has 1 of the 2 processes, so the "
@@ -305,7 +319,7 @@ def test_ranks_with_different_transports(tmp_path: Path) -> None:
     host = _start({"TORCH_TPU_COLLECTIVES": "host", "ORDER": "1"}, "store", store)
     xla = _start({**_XLA, "ORDER": "0"}, "store", store)
     for process, rank, others in ((xla, 0, "host"), (host, 1, "xla")):
-        _, errors = process.communicate(timeout=120)
+        _, errors = process.communicate(timeout=_PATIENCE)
         assert process.returncode == 1
         assert (
             f"ValueError: tpu: init_process_group: rank {1 - rank} of the group uses the transport "
@@ -362,7 +376,7 @@ def test_two_hosts() -> None:
         },
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=_PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -12,6 +12,7 @@ import multiprocessing.forkserver
 import os
 import signal
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection, wait
@@ -34,7 +35,7 @@ _WARM_IMPORTS = [
 # Modules that the first call of torch.compile imports, which takes 2 s of CPU time.
 _COMPILER_IMPORTS = ["torch._inductor.compile_fx"]
 # If its ranks hang, a test fails after this many seconds instead of blocking the whole run.
-_PATIENCE = 120.0
+_PATIENCE = 300.0
 
 
 class RankFailedError(AssertionError):
@@ -54,7 +55,7 @@ class Ranks:
     def __init__(
         self,
         size: int,
-        timeout: float = 60.0,
+        timeout: float = 120.0,
         environ: Mapping[str, str] | None = None,
         *,
         compiles: bool = False,
@@ -135,6 +136,15 @@ def caught(function: Callable[[], Any]) -> tuple[str, str]:
     except (RuntimeError, ValueError, TypeError) as error:
         return type(error).__name__, str(error)
     return "", ""
+
+
+def wait_for_file(path: str) -> None:
+    """Wait until another rank creates a file. Raises TimeoutError if none does."""
+    end = time.monotonic() + _PATIENCE
+    while not os.path.exists(path):
+        if time.monotonic() > end:
+            raise TimeoutError(f"no file {path} after {_PATIENCE:.0f} s")
+        time.sleep(0.01)
 
 
 def shorten(rank: int, timeout: float) -> None:
