@@ -372,17 +372,18 @@ def test_a_model_that_cannot_be_loaded_ends_the_server() -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("signals", [1, 2])
 def test_requests_that_are_left_at_the_end_get_503(
-    threads: ThreadPoolExecutor, signals: int
+    threads: ThreadPoolExecutor, gates: Path, signals: int
 ) -> None:
-    patience = 0.5 if signals == 1 else 200
-    options = ["--batch=1", "--timeout=200", f"--drain_timeout={patience}"]
+    drain_timeout = 0.5 if signals == 1 else 200
+    options = ["--batch=1", "--timeout=200", f"--drain_timeout={drain_timeout}", f"--gates={gates}"]
     with ServerProcess([*_COMMAND, *options]) as server:
-        requests = [_occupy(server, threads, 100.0), threads.submit(server.post, _body(100.0))]
-        _wait_for(server, "serving_queue_length", 1)
-        if signals == 2:
-            server.process.send_signal(signal.SIGTERM)
-            _wait_for(server, "serving_draining", 1)
-        assert server.end() == 1
+        with _occupied(server, threads, gates) as (first,):
+            requests = [first, threads.submit(server.post, _body())]
+            _wait_for(server, "serving_queue_length", 1)
+            if signals == 2:
+                server.process.send_signal(signal.SIGTERM)
+                _wait_for(server, "serving_draining", 1)
+            assert server.end() == 1
         assert "Traceback" not in server.log()
         for request in requests:
             response = request.result()
