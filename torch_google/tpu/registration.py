@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from torch_google.tpu import _C, integrations, startup
-from torch_google.tpu.device_module import device
+from torch_google.tpu.device_module import tpu
 from torch_google.tpu.runtime import platform
 from torch_google.tpu.runtime.dynamo_skip import untraced
 from torch_google.tpu.torch_hooks import (
@@ -31,10 +31,10 @@ _PATIENCE = 1.0
 
 def register() -> None:
     """Register the `tpu` device and the `torch.tpu` module. Idempotent."""
-    if getattr(torch, "tpu", None) is device:
+    if getattr(torch, "tpu", None) is tpu:
         return
     torch.utils.rename_privateuse1_backend("tpu")
-    torch._register_device_module("tpu", device)
+    torch._register_device_module("tpu", tpu)
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
     autocast.install()
     _C.connect(

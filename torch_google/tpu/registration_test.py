@@ -67,7 +67,7 @@ def test_it_loads_no_more_of_torch_distributed(installed: Path) -> None:
     "module",
     [
         "torch_google.tpu",
-        "torch_google.tpu.device_module.device",
+        "torch_google.tpu.device_module.tpu",
         "torch_google.tpu.lowerings.matmul",
     ],
 )

@@ -118,6 +118,16 @@ def test_the_current_stream_of_a_compiled_function() -> None:
         assert compiled(x)[1] == stream
 
 
+@pytest.mark.skipif(V2_6, reason="v2.6's Dynamo cannot trace torch.accelerator")
+def test_the_device_module_in_a_graph() -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, int, bool]:
+        module = torch.get_device_module(x.device)
+        return x + 1, module.current_device(), torch.get_device_module().is_available()
+
+    compiled = torch.compile(function, backend="eager", fullgraph=True)
+    assert compiled(torch.zeros(2, device="tpu"))[1:] == (0, True)
+
+
 def test_what_runs_within_an_operator_is_not_traced() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         torch._dynamo.graph_break()
