@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
@@ -43,17 +43,26 @@ class DeviceProperties:
     slice_index: int | None
 
 
+_FIELDS = tuple(field.name for field in fields(DeviceProperties))
+
+
 def get_device_properties(device: DeviceLike = None) -> DeviceProperties:
     """Start the platform and return the properties of a device."""
-    torch.tpu.init()
-    index = checked_index(device)
+    return DeviceProperties(*reported(checked_index(device)))
+
+
+def reported(index: int) -> tuple[Any, ...]:
+    """Return the values of DeviceProperties in the order of its fields. They never change.
+
+    Dynamo calls this function while it traces, and then creates the DeviceProperties.
+    """
     jax_device = platform.device(index)
     try:
         total: int | None = mem_get_info(index)[1]
     except NotImplementedError:
         total = None
     coords = getattr(jax_device, "coords", None)
-    return DeviceProperties(
+    properties = DeviceProperties(
         name=str(jax_device.device_kind),
         platform=str(jax_device.platform),
         platform_version=str(jax_device.client.platform_version),
@@ -65,6 +74,7 @@ def get_device_properties(device: DeviceLike = None) -> DeviceProperties:
         core_on_chip=getattr(jax_device, "core_on_chip", None),
         slice_index=getattr(jax_device, "slice_index", None),
     )
+    return tuple(vars(properties).values())
 
 
 def get_device_name(device: DeviceLike = None) -> str:
@@ -74,7 +84,8 @@ def get_device_name(device: DeviceLike = None) -> str:
 
 def get_device_capability(device: DeviceLike = None) -> dict[str, Any]:
     """Return a device's properties as a dict, because tpu devices have no capability number."""
-    return asdict(get_device_properties(device))
+    properties = get_device_properties(device)
+    return {name: getattr(properties, name) for name in _FIELDS}
 
 
 def get_arch_list() -> list[str]:
@@ -84,7 +95,6 @@ def get_arch_list() -> list[str]:
 
 def can_device_access_peer(device: DeviceLike, peer_device: DeviceLike) -> bool:
     """Return whether two devices are different, because PJRT can copy between any two devices."""
-    torch.tpu.init()
     return checked_index(device) != checked_index(peer_device)
 
 

@@ -52,7 +52,12 @@ from torch_google.tpu.runtime.accelerator import (
 )
 from torch_google.tpu.runtime.cache_miss import CacheMissError
 from torch_google.tpu.runtime.cpu_kernel_setting import get_cpu_kernels, set_cpu_kernels
-from torch_google.tpu.runtime.device_index import DeviceLike, current_index, index_of
+from torch_google.tpu.runtime.device_index import (
+    DeviceLike,
+    current_index,
+    index_of,
+    started_devices,
+)
 from torch_google.tpu.runtime.memory import (
     empty_cache,
     get_per_process_memory_fraction,
@@ -191,8 +196,7 @@ def device_count() -> int:
     """Start the platform and return the number of devices."""
     if _is_in_bad_fork():
         return 0
-    _C.start()
-    return int(_C.device_count())
+    return started_devices()
 
 
 def current_device() -> int:

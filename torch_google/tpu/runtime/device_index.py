@@ -32,11 +32,23 @@ def index_of(device: DeviceLike) -> int:
     return current_index() if named.index is None else named.index
 
 
+def has_index(device: DeviceLike) -> bool:
+    """Return whether a device argument has an index, rather than meaning the current device."""
+    if device is None or isinstance(device, int):
+        return device is not None
+    return torch.device(device).index is not None
+
+
+def started_devices() -> int:
+    """Start the platform and return the number of devices."""
+    _C.start()
+    return int(_C.device_count())
+
+
 def checked_index(device: DeviceLike) -> int:
     """Start the platform and return a device's index. Raises ValueError for an unknown device."""
     index = index_of(device)
-    _C.start()
-    count = _C.device_count()
+    count = started_devices()
     if not 0 <= index < count:
         raise ValueError(f"tpu: no device tpu:{index}; this process has {count}")
     return index

@@ -15,6 +15,7 @@ import torch
 from torch.fx import GraphModule
 
 from torch_google.tpu.release import compiler_arguments
+from torch_google.tpu.torch_hooks import dynamo_rules
 
 
 def install() -> None:
@@ -42,6 +43,7 @@ class _Chooser(torch._TorchCompileInductorWrapper):
         self._chosen: dict[str, Any] = {"mode": mode, "options": dict(options or {})}
         self._refusal: Exception | None = None
         _teach()
+        dynamo_rules.teach()
         try:
             super().__init__(*compiler_arguments(mode, options, dynamic, name))
         except RuntimeError as refusal:  # inductor rejects the options, but `tpu` may accept them
@@ -68,6 +70,7 @@ class _Named(torch._TorchCompileWrapper):
         if backend == "tpu":
             _register()
             _teach()
+        dynamo_rules.teach()
         super().__init__(backend, *args)
 
 

@@ -83,15 +83,9 @@ def test_nothing_is_loaded_before_the_first_compilation() -> None:
 
 
 _CALLS: list[Callable[[], object]] = [
-    lambda: torch.tpu.current_device(),
-    lambda: torch.tpu.current_stream(),
-    lambda: torch.tpu.current_stream(0),
-    lambda: torch.tpu.current_stream("tpu:0"),
     lambda: torch.tpu.current_stream().record_event(),
     lambda: torch.tpu.current_stream().wait_stream(torch.tpu.Stream(priority=-1)),
-    lambda: torch.tpu.Event(),
     lambda: torch.tpu.synchronize(),
-    lambda: torch.tpu.is_available(),
 ]
 
 
