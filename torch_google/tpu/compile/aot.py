@@ -19,6 +19,7 @@ from torch.fx import GraphModule
 from torch_google.tpu.compile.compiled_graph import CHOSEN, CompiledGraph
 from torch_google.tpu.compile.joint_graph import joint_graph_decompositions, partition
 from torch_google.tpu.compile.options import parse
+from torch_google.tpu.compile.stream_calls import calling_after, take_stream_calls
 from torch_google.tpu.compile.written_collectives import replace_written_collectives
 
 
@@ -36,6 +37,7 @@ def backend(
     """
     torch.tpu.init()  # starts the platform, and enables JAX's 64-bit types, which torch needs
     replace_written_collectives(graph)
+    calls = take_stream_calls(graph)
     compiler = aot_autograd(
         fw_compiler=SerializableAOTDispatchCompiler(
             CompiledGraph, partial(CompiledGraph, forward=True)
@@ -61,7 +63,7 @@ def backend(
             ),
             inductor_config.patch(custom_partitioner_fn=_PARTITION),
         ):
-            return compiler(graph, inputs)
+            return calling_after(compiler(graph, inputs), calls)
     finally:
         CHOSEN.reset(chosen)
 

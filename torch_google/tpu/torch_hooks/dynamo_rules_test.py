@@ -52,6 +52,8 @@ TRACED: dict[str, list[Callable[[], object]]] = {
         lambda: torch.tpu.current_stream(),
         lambda: torch.tpu.current_stream(0),
         lambda: torch.tpu.current_stream("tpu:0"),
+        lambda: torch.tpu.current_stream().wait_stream(torch.tpu.Stream(priority=-1)),
+        lambda: type(torch.tpu.current_stream().record_event()),
     ],
     "default_stream": [lambda: torch.tpu.default_stream(), lambda: torch.tpu.default_stream(0)],
     "device": [
@@ -90,6 +92,7 @@ TRACED: dict[str, list[Callable[[], object]]] = {
         lambda: _is_current_in(lambda: torch.tpu.stream(_STREAM), _STREAM),
         lambda: _is_current_in(lambda: torch.tpu.stream(None), None),
     ],
+    "synchronize": [lambda: torch.tpu.synchronize(), lambda: torch.tpu.synchronize(0)],
 }
 
 # Calls that break the graph once, and that change nothing for the other tests.
@@ -139,6 +142,8 @@ ACCELERATOR: list[tuple[Callable[[], object], int]] = [
     (lambda: torch.accelerator.current_device_index(), 0),
     (lambda: torch.accelerator.current_stream(), 0),
     (lambda: torch.accelerator.current_stream(0), 0),
+    (lambda: torch.accelerator.synchronize(), 0),
+    (lambda: torch.accelerator.synchronize(0), 0),
     (lambda: _device_in(lambda: torch.accelerator.device_index(0)), 0),
     (lambda: _is_current_in(lambda: _STREAM, _STREAM), 0),
     (lambda: torch.accelerator.device_count(), 1),
@@ -206,7 +211,7 @@ def test_the_current_accelerator(case: int, backend: str) -> None:
 
 def test_every_function_has_a_case() -> None:
     functions = {n for n in torch.tpu.__all__ if inspect.isfunction(getattr(torch.tpu, n))}
-    assert functions - set(TRACED) - set(BROKEN) == {"synchronize"}
+    assert functions - set(TRACED) - set(BROKEN) == set()
     assert {f"torch.tpu.{name}" for name in BROKEN} == set(dynamo_rules.BREAKING)
 
 

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
 
 import pytest
 import torch
@@ -80,24 +79,6 @@ def test_nothing_is_loaded_before_the_first_compilation() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "[1.0, 1.0]", done.stderr
-
-
-_CALLS: list[Callable[[], object]] = [
-    lambda: torch.tpu.current_stream().record_event(),
-    lambda: torch.tpu.current_stream().wait_stream(torch.tpu.Stream(priority=-1)),
-    lambda: torch.tpu.synchronize(),
-]
-
-
-@pytest.mark.skipif(V2_6, reason="v2.6's Dynamo cannot trace torch.accelerator")
-@pytest.mark.parametrize("call", _CALLS)
-def test_devices_and_streams_do_not_break_the_graph(call: Callable[[], object]) -> None:
-    def function(x: torch.Tensor) -> torch.Tensor:
-        call()
-        return x + 1
-
-    compiled = torch.compile(function, backend="eager", fullgraph=True)
-    assert compiled(torch.zeros(2, device="tpu")).tolist() == [1.0, 1.0]
 
 
 @pytest.mark.skipif(V2_6, reason="v2.6's Dynamo cannot trace torch.accelerator")

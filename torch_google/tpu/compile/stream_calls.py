@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Moves calls of streams and events out of a Dynamo graph, because a program has no streams.
+
+In a program, an operator waits only for its operands. So the calls are made when the program has
+been launched: a recorded event covers the whole program, and synchronize() waits for it.
+
+AOTAutograd would order operators by stream, and estimate their times with Triton.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._ops import OpOverload, OpOverloadPacket
+from torch.fx import GraphModule, Node
+
+
+@dataclass(frozen=True)
+class StreamCall:
+    """A call of an operator torch.ops.streams. Its arguments are indices in Dynamo's tables."""
+
+    name: str
+    arguments: tuple[int | str, ...]
+
+    def __call__(self) -> None:
+        getattr(torch.ops.streams, self.name)(*self.arguments)
+
+
+def take_stream_calls(graph: GraphModule) -> list[StreamCall]:
+    """Remove the calls from a graph, and the marks of the operators in a stream's block.
+
+    Returns the calls in order, without those that have no effect on this device. Calls in the
+    bodies of higher-order operators stay.
+    """
+    for module in graph.modules():
+        for node in module.graph.nodes if isinstance(module, GraphModule) else ():
+            node.meta.get("custom", {}).pop("stream", None)
+    nodes = [node for node in graph.graph.nodes if _name(node) is not None]
+    calls = [StreamCall(str(_name(node)), node.args) for node in nodes]
+    for node in nodes:
+        graph.graph.erase_node(node)
+    if nodes:
+        graph.recompile()
+    # A buffer is freed only after the programs that read it.
+    return [call for call in calls if call.name != "record_stream"]
+
+
+def calling_after(run: Callable[..., Any], calls: Sequence[StreamCall]) -> Callable[..., Any]:
+    """Return a function that calls `run`, and then makes the calls of streams."""
+    if not calls:
+        return run
+
+    def run_and_call(*args: Any) -> Any:
+        results = run(*args)
+        for call in calls:
+            call()
+        return results
+
+    return run_and_call
+
+
+def _name(node: Node) -> str | None:
+    """Return the name of the operator of torch.ops.streams that a node calls, or None."""
+    if not isinstance(node.target, OpOverload | OpOverloadPacket):
+        return None
+    namespace, name, *_ = str(node.target).split(".")
+    return name if namespace == "streams" else None
