@@ -30,7 +30,7 @@ CONSTANT = (
 GUARDED = ("torch.tpu.is_initialized",)
 
 # These functions break the graph, because they read or change a state that is not in the graph:
-# random numbers, memory, the current device and the settings of `torch.tpu`.
+# random numbers, memory, the current device and stream, and the settings of `torch.tpu`.
 BREAKING = tuple(
     f"torch.tpu.{name}"
     for name in (
@@ -68,6 +68,7 @@ BREAKING = tuple(
         "set_program_limit",
         "set_rng_state",
         "set_rng_state_all",
+        "set_stream",
         "set_thread_eager_mode",
         "wait_for_compiles",
     )

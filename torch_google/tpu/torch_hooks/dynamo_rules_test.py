@@ -39,7 +39,7 @@ def _is_current_in(block: Callable[[], Any], stream: torch.Stream | None) -> boo
         return torch.tpu.current_stream() == (stream or torch.tpu.default_stream())
 
 
-_STREAM = torch.Stream(device="tpu")
+_DEFAULT, _STREAM = torch.tpu.default_stream(), torch.Stream(device="tpu")
 _STATE = torch.zeros(16, dtype=torch.uint8)
 
 # Calls that stay in one graph, by the name of the function. A list has several calls of it.
@@ -87,7 +87,6 @@ TRACED: dict[str, list[Callable[[], object]]] = {
         lambda: torch.tpu.is_bf16_supported(including_emulation=False),
     ],
     "is_initialized": [lambda: torch.tpu.is_initialized()],
-    "set_stream": [lambda: torch.tpu.set_stream(torch.tpu.current_stream())],
     "stream": [
         lambda: _is_current_in(lambda: torch.tpu.stream(_STREAM), _STREAM),
         lambda: _is_current_in(lambda: torch.tpu.stream(None), None),
@@ -131,6 +130,7 @@ BROKEN: dict[str, Callable[[], object]] = {
     "set_program_limit": lambda: torch.tpu.set_program_limit(None),
     "set_rng_state": lambda: torch.tpu.set_rng_state(_STATE),
     "set_rng_state_all": lambda: torch.tpu.set_rng_state_all([_STATE]),
+    "set_stream": lambda: torch.tpu.set_stream(_DEFAULT),
     "set_thread_eager_mode": lambda: torch.tpu.set_thread_eager_mode(None),
     "wait_for_compiles": lambda: torch.tpu.wait_for_compiles(),
 }
@@ -158,7 +158,7 @@ def _fresh() -> None:
     counters.clear()
 
 
-def _compiled(call: Callable[[], object], backend: str, whole: bool) -> Callable[[], object]:
+def _compiled(call: Callable[[], object], backend: Any, whole: bool) -> Callable[[], object]:
     """Return a compiled function with a tensor operation before and after a call."""
     x = torch.zeros(2, device="tpu")
 
@@ -193,11 +193,17 @@ def test_calls_in_one_graph(name: str, backend: str) -> None:
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_calls_between_two_graphs(name: str) -> None:
+    graphs: list[torch.fx.GraphModule] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[object]) -> Callable[..., object]:
+        if inputs:  # the graph of a call's arguments has no inputs
+            graphs.append(graph)
+        return graph.forward
+
     assert f"torch.tpu.{name}" in dynamo_rules.BREAKING
-    run = _compiled(BROKEN[name], "eager", whole=False)
-    result = run()
+    result = _compiled(BROKEN[name], backend, whole=False)()
     assert result == BROKEN[name]()
-    assert _breaks() == 1
+    assert len(graphs) == 2
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -237,7 +243,11 @@ def test_calls_break_the_graph_as_those_of_cuda_do() -> None:
 def test_a_break_applies_the_effect_in_each_call(backend: str) -> None:
     seeded = _compiled(lambda: torch.tpu.manual_seed(5), backend, whole=False)
     restored = _compiled(lambda: torch.tpu.set_rng_state(_STATE), backend, whole=False)
+    selected = _compiled(lambda: torch.tpu.set_stream(_STREAM), backend, whole=False)
     for _ in range(2):
+        with torch.tpu.stream(torch.tpu.default_stream()):
+            selected()
+            assert torch.tpu.current_stream() == _STREAM
         torch.tpu.manual_seed(1)
         seeded()
         assert torch.tpu.initial_seed() == 5
