@@ -348,6 +348,7 @@ print(torch.compile(creating, backend="eager", fullgraph=True)(x)[1].device)
 """
 
 
+@pytest.mark.full
 def test_two_devices() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", _TWO_DEVICES],
