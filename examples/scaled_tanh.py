@@ -63,8 +63,8 @@ def main() -> None:
         x.tolist()
     # The type of the error depends on the backend: AssertionError if torch was built without CUDA,
     # ImportError if the device needs a module that is missing.
-    except (RuntimeError, AssertionError, ImportError) as error:
-        reason = str(error).splitlines()[0].split(". ")[0]
+    except (RuntimeError, AssertionError, ImportError) as problem:
+        reason = str(problem).splitlines()[0].split(". ")[0]
         parser.error(f"--device={device}: torch cannot compute there: {reason}")
     y = scaled_tanh(x, 2.0)
     error = (y - 2.0 * torch.tanh(x)).abs().max().item()

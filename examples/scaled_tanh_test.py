@@ -85,7 +85,7 @@ def test_the_program_runs_as_one_file() -> None:
 
 @pytest.mark.parametrize("device", ["meta", "nowhere", "mps", "privateuseone"])
 def test_a_device_that_cannot_compute_is_an_error_of_usage(device: str) -> None:
-    command = [_PAR, f"--device={device}"]
+    command = [str(_PAR), f"--device={device}"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 2
     assert f"error: --device={device}: torch cannot compute there: " in result.stderr
@@ -94,7 +94,7 @@ def test_a_device_that_cannot_compute_is_an_error_of_usage(device: str) -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU that torch can use")
 def test_cuda_without_a_gpu_is_an_error_of_usage() -> None:
-    command = [_PAR, "--device=cuda"]
+    command = [str(_PAR), "--device=cuda"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 2
     assert "--device=cuda: torch cannot compute there: " in result.stderr
