@@ -59,7 +59,10 @@ def backend(
             # cache key, and trace the backward graph now. Tracing is cheap, because the backward
             # graph is compiled only on its first call.
             functorch_config.patch(
-                bundled_autograd_cache=True, force_non_lazy_backward_lowering=True
+                bundled_autograd_cache=True,
+                force_non_lazy_backward_lowering=True,
+                # Tokens of operators with effects stay inside the graph, as `effects.py` expects.
+                unlift_effect_tokens=True,
             ),
             inductor_config.patch(custom_partitioner_fn=_PARTITION),
         ):
@@ -80,7 +83,7 @@ class _Partition(CustomPartitionerFn):
         The key includes the rank, which torch's own key lacks, because the local part of a DTensor
         depends on the rank.
         """
-        return f"torch_google.tpu 6{_rank()}"
+        return f"torch_google.tpu 7{_rank()}"
 
 
 def _rank() -> str:

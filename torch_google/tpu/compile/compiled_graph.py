@@ -22,6 +22,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch_google.tpu.compile.bucketed_graph import BucketedGraph
 from torch_google.tpu.compile.buckets import BucketPolicy
 from torch_google.tpu.compile.device_adapter import DeviceAdapter
+from torch_google.tpu.compile.effects import remove_effects
 from torch_google.tpu.compile.graph_refusals import check_graph
 from torch_google.tpu.compile.graph_signature import GraphSignature
 from torch_google.tpu.compile.options import Options
@@ -81,7 +82,7 @@ class CompiledGraph(OutputCode):
             if padded is not None:
                 if isinstance(args, list):
                     args.clear()
-                return padded
+                return signature.check(padded)
         arrays = signature.arrays(args)
         key_parts: list[Any] = [precision, *shardings]
         for index, is_tensor in enumerate(signature.tensors):
@@ -105,7 +106,7 @@ class CompiledGraph(OutputCode):
         results = specialization(args, arrays, adapter)
         if isinstance(args, list):
             args.clear()
-        return results
+        return signature.check(results)
 
     def prepare_for_serialization(self) -> None:
         """Make this object picklable. AOTAutograd calls this method on a copy of the graph."""
@@ -135,6 +136,7 @@ class CompiledGraph(OutputCode):
         """Do nothing, because there are no Triton kernels."""
 
     def _open(self, graph: GraphModule) -> None:
+        remove_effects(graph)
         self.signature = GraphSignature(graph, inference=self._inference)
         self.options = CHOSEN.get()
         self._accepted = False  # the first call checks the graph, and raises the CPU's errors

@@ -18,6 +18,7 @@ from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
 from torch_google.tpu.compile import control_flow, randomness
+from torch_google.tpu.compile.effects import CHECK
 from torch_google.tpu.compile.symbols import Symbols
 from torch_google.tpu.lowerings.call_order import call_order
 from torch_google.tpu.program import Number, constant, lower_op
@@ -33,12 +34,18 @@ NODE_SCOPE: ContextVar[Callable[[Node, int], AbstractContextManager[Any]]] = Con
 
 
 class Evaluation:
-    """An evaluation of a graph. `key` is the JAX key for random operators, also in subgraphs."""
+    """An evaluation of a graph. `key` is the JAX key for random operators, also in subgraphs.
 
-    def __init__(self, graph: GraphModule, symbols: Symbols, key: Any = None) -> None:
+    `nested` is true for a subgraph, in which no caller can run a check.
+    """
+
+    def __init__(
+        self, graph: GraphModule, symbols: Symbols, key: Any = None, *, nested: bool = False
+    ) -> None:
         self.graph = graph
         self.symbols = symbols
         self.key = key
+        self._nested = nested
         self.values: dict[Node, Any] = {}
 
     def run(self, inputs: Sequence[Any]) -> Any:
@@ -60,7 +67,7 @@ class Evaluation:
     def sub(self, graph: GraphModule, inputs: Sequence[Any], key: Any) -> list[Any]:
         """Run a subgraph with the random key `key`, and return its results as a flat list."""
         with call_order(None):
-            results = Evaluation(graph, self.symbols, key).run(inputs)
+            results = Evaluation(graph, self.symbols, key, nested=True).run(inputs)
         return pytree.tree_leaves(results)
 
     def fresh(self, position: int) -> Any:
@@ -76,6 +83,8 @@ class Evaluation:
             return self._higher_order(node, target, position)
         if target is torch.ops.aten.copy_.default:
             return None  # the caller stores the values written to inputs
+        if target is CHECK and not self._nested:
+            return None  # the caller runs the checks after the program
         if not isinstance(target, OpOverload):
             return computed(target, self._values_of(node.args), self._values_of(node.kwargs))
         if target in _SIZES:

@@ -11,6 +11,7 @@ from torch.fx import GraphModule, Node
 
 from torch_google.tpu import dtypes, lowerings
 from torch_google.tpu.compile.device_adapter import DeviceAdapter, adapter_of
+from torch_google.tpu.compile.effects import checks_of, run_checks
 from torch_google.tpu.compile.randomness import ARGUMENT, is_random, random_key
 from torch_google.tpu.compile.symbols import is_symbolic
 from torch_google.tpu.shardings import ONE_DEVICE
@@ -22,7 +23,8 @@ class GraphSignature:
     """The inputs, outputs and writes of a graph.
 
     `written` maps the indices of written inputs to the nodes that compute their new values.
-    `outputs` lists the results in order, each as a node or, for a constant, as its value. In an
+    `outputs` lists the results in order, each as a node or, for a constant, as its value. `checks`
+    lists the nodes that check values, which the caller runs after the program. In an
     `inference` graph, outputs may share storage, because AOTAutograd leaves aliasing to the
     backend. `default_dtype` is the default dtype that torch had when the graph was traced.
     """
@@ -43,6 +45,9 @@ class GraphSignature:
                 self.written[places[node.args[0]]] = node.args[1]
                 self._copies[node] = places[node.args[0]]
         self.outputs: list[Any] = list(nodes[-1].args[0])
+        self.checks = checks_of(graph)
+        # The values that the checks read are outputs after all others. `check` removes them.
+        self.outputs += [node.args[0] for node in self.checks]
         self.device = _device(graph)
         self.random = any(draws(module) for module in _modules(graph))
         self.collective = any(lowerings.is_collective(node.target) for node in nodes)
@@ -90,6 +95,14 @@ class GraphSignature:
         places = [index for index, adapter in enumerate(self.adapters) if adapter is own]
         numbers = dict(zip(places, own.shardings([args[index] for index in places]), strict=False))
         return [numbers.get(index, ONE_DEVICE) for index in range(len(args))] if numbers else ()
+
+    def check(self, results: list[Any]) -> list[Any]:
+        """Return the results without the values for the checks. Raise an error if a check fails."""
+        if not self.checks:
+            return results
+        count = len(results) - len(self.checks)
+        run_checks(self.checks, results[count:])
+        return results[:count]
 
     def argument(self, node: Node) -> int | None:
         """Return the index of the argument whose final value is the output `node`, or None."""
