@@ -17,6 +17,7 @@ from typing import Any
 import jax
 import torch
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from torch._dynamo import config as dynamo_config
 from torch._functorch import config as functorch_config
 from torch.fx import Node
 from torch.utils import flop_counter
@@ -33,8 +34,8 @@ from torch_google.tpu.torch_hooks.compile_adapter import TpuAdapter
 # A function that takes a tensor's name and shape, and returns the mesh axes over which each
 # dimension is distributed.
 Shard = Callable[[str, tuple[int, ...]], Sequence[Any]]
-# The device's memory limit during a trace, high enough to have no effect. The traced tensors own no
-# memory, but they count toward the limit.
+# A limit during a trace, high enough to have no effect: of the device's memory, because the traced
+# tensors own none but count toward it, and of Dynamo's recompilations.
 _NO_LIMIT = 1 << 62
 
 
@@ -99,6 +100,13 @@ def capture(
             replaced_adapters({"tpu": adapter, "cpu": _Recorder(adapter)}),
             # A graph from AOTAutograd's cache would lack module names and source lines.
             functorch_config.patch(enable_autograd_cache=False),
+            # Each estimate traces the same functions again, for another model or other sizes. Its
+            # program must not depend on those of earlier estimates.
+            dynamo_config.patch(
+                recompile_limit=_NO_LIMIT,
+                accumulated_recompile_limit=_NO_LIMIT,
+                automatic_dynamic_shapes=False,
+            ),
             tracing_for(devices[0].platform),
             jax.default_device(jax.local_devices(backend="cpu")[0]),
         ):

@@ -93,7 +93,7 @@ def _report(
     results, aliased = int(memory.output_size_in_bytes), int(memory.alias_size_in_bytes)
     temporaries = int(memory.temp_size_in_bytes)
     code = int(memory.generated_code_size_in_bytes)
-    flops = float(analysis.get("flops", 0.0))
+    flops = total_flops(captured, text, float(analysis.get("flops", 0.0)))
     bytes_ = int(analysis.get("bytes accessed", 0.0))
     kinds = hlo.collectives(text)
     talk = sum(c.bytes * _hops(kind) for kind, c in kinds.items())
@@ -155,6 +155,19 @@ def _too_large(
         notes=("The compiler stopped, so there are no times.", SOURCE),
         error=message,
     )
+
+
+def total_flops(captured: Captured, text: str, counted: float) -> float:
+    """Return a device's flops: XLA's count, with torch's formulas for operators that are kernels.
+
+    Of the kernels of attention, XLA counts only the forward one, because the others have no
+    estimates. A kernel whose operator has no formula keeps its own estimate.
+    """
+    for node, own in hlo.kernel_flops(text).items():
+        operator = captured.operators.get(node)
+        if operator is not None and operator.flops:
+            counted += operator.flops / len(captured.devices) - own
+    return counted
 
 
 def buffers(

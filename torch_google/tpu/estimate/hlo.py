@@ -15,6 +15,9 @@ _TILE = re.compile(r"T\(([\d,]+)\)")
 _SPACE = re.compile(r"S\((\d+)\)")
 _INSTRUCTION = re.compile(r"^\s+(ROOT )?%?([\w.-]+) = (.*)$")
 _NAME = re.compile(r"%([\w.-]+)")
+_KERNEL = 'custom_call_target="tpu_custom_call"'
+_NODE = re.compile(r'op_name="[^"]*/n(\d+)[/"]')
+_OWN_FLOPS = re.compile(r'"cost_estimate":\{"flops":"(\d+)"')
 # Instructions whose result aliases all or part of an operand's buffer.
 _ALIASES = frozenset({"bitcast", "get-tuple-element", "tuple", "optimization-barrier", "domain"})
 _FREE = frozenset({*_ALIASES, "parameter", "constant", "after-all", "partition-id", "replica-id"})
@@ -111,6 +114,20 @@ def collectives(text: str) -> dict[str, Collectives]:
             before = found.get(kind, Collectives(0, 0))
             found[kind] = Collectives(before.count + 1, before.bytes + result)
     return found
+
+
+def kernel_flops(text: str) -> dict[int, int]:
+    """Map each graph node that runs Pallas kernels to the flops that XLA counts for them.
+
+    XLA cannot look into a kernel. It takes the kernel's own estimate, or 0 if the kernel has none.
+    """
+    counted: dict[int, int] = {}
+    for line in text.splitlines():
+        node = _NODE.search(line) if _KERNEL in line else None
+        if node:
+            own = _OWN_FLOPS.search(line)
+            counted[int(node[1])] = counted.get(int(node[1]), 0) + (int(own[1]) if own else 0)
+    return counted
 
 
 def live_at_peak(instructions: Sequence[Instruction]) -> list[Instruction]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 from torch import nn
 
 from torch_google.tpu.estimate import Report, estimate
+from torch_google.tpu.estimate.attention_test import Attention
 
 
 def _estimate(width: int, batch: int, **options: Any) -> Report:
@@ -26,6 +28,17 @@ def test_one_chip() -> None:
     assert abs(report.flops / report.model_flops - 1) < 0.05
     assert any(cost.cycles for cost in report.costs)
     assert {b.name for b in report.buffers} >= {"0.weight", "2.weight", "input 0"}
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_kernels_of_attention_are_counted(causal: bool) -> None:
+    with torch.device("meta"):
+        model = Attention(128, causal)
+        inputs = [torch.empty(1, heads, 512, 128) for heads in (4, 2, 2)]
+    report = estimate(model, inputs, loss=lambda *x: model(*x).sum())
+    attention = sum(c.flops for c in report.costs if "attention" in c.op)
+    assert attention == 7 * 2 * 4 * 512 * 512 * 128
+    assert report.flops == pytest.approx(attention, rel=0.01)
 
 
 def test_a_mesh_divides_arguments_and_communicates() -> None:
