@@ -91,6 +91,6 @@ def _visit_pairs(
         inside = (rows >= begins[group]) & (rows < ends[group])
         return visit(rows, group, inside[:, None], out)
 
-    if not offs.shape[0]:
-        return start
+    if not offs.shape[0] or not count:
+        return start  # a tile cannot be read from an operand that has no rows
     return jax.lax.fori_loop(0, visited[-1], body, start)

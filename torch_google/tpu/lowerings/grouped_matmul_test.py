@@ -43,6 +43,39 @@ def test_batches_without_offsets() -> None:
     against_cpu.check(_OP, torch.randn(3, 5, 8), torch.randn(3, 8, 4))
 
 
+def test_no_rows() -> None:
+    offsets = torch.zeros(3, dtype=torch.int32)
+    against_cpu.check(_OP, *_operands("rows", torch.float32, 0, 3), offsets)
+
+
+def _product(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor | None) -> torch.Tensor:
+    return torch.nn.functional.grouped_mm(a, b.mT if b.ndim == 3 else b, offs=offsets)
+
+
+@pytest.mark.parametrize("dtype", _DTYPES)
+@pytest.mark.parametrize("split", ["rows", "columns", "inner", "batches"])
+def test_compiled_with_gradients(split: str, dtype: torch.dtype) -> None:
+    shapes = {
+        "rows": ((16, 8), (4, 16, 8)),
+        "columns": ((4, 8, 16), (16, 16)),
+        "inner": ((8, 16), (16, 16)),
+        "batches": ((4, 8, 16), (4, 24, 16)),
+    }[split]
+    torch.manual_seed(0)
+    operands = [torch.randn(shape).to(dtype) for shape in shapes]
+    ends = torch.tensor([4, 4, 12, 16], dtype=torch.int32)
+    offsets = None if split == "batches" else ends
+    results = []
+    torch._dynamo.reset()
+    for device, work in (("cpu", _product), ("tpu", torch.compile(_product, backend="tpu"))):
+        leaves = [t.detach().to(device).requires_grad_() for t in operands]
+        y = work(*leaves, None if offsets is None else offsets.to(device))
+        y.backward(torch.linspace(-1, 1, y.numel()).reshape(y.shape).to(y))
+        results.append([y.detach().cpu(), *(leaf.grad.cpu() for leaf in leaves)])
+    tolerance = 1e-5 if dtype == torch.float32 else 2e-2
+    torch.testing.assert_close(results[1], results[0], rtol=tolerance, atol=tolerance)
+
+
 @given(ends=st.lists(st.integers(0, 40), min_size=1, max_size=6).map(sorted), data=st.data())
 @settings(max_examples=examples(60), deadline=None)
 def test_any_offsets(ends: list[int], data: st.DataObject) -> None:
