@@ -11,12 +11,18 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torch_google.tpu.estimate.estimation import estimate
+    from torch_google.tpu.estimate.estimation import estimate, fill_for_cpu
+    from torch_google.tpu.estimate.filling import FilledCache
     from torch_google.tpu.estimate.report import Report
 
-__all__ = ["Report", "estimate"]
+__all__ = ["FilledCache", "Report", "estimate", "fill_for_cpu"]
 
-_MODULES = {"estimate": "estimation", "Report": "report"}
+_MODULES = {
+    "FilledCache": "filling",
+    "Report": "report",
+    "estimate": "estimation",
+    "fill_for_cpu": "estimation",
+}
 
 
 class _Callable(ModuleType):

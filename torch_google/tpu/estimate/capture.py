@@ -57,13 +57,17 @@ class Operator:
 
 @dataclass(frozen=True)
 class Captured:
-    """A program that is lowered but not compiled. `arguments` holds the names of its arguments."""
+    """A program that is lowered but not compiled. `arguments` holds the names of its arguments.
+
+    `precision` is JAX's matmul precision where a job would compile the program.
+    """
 
     lowered: jax.stages.Lowered
     fingerprint: str | None
     arguments: tuple[str, ...]
     operators: Mapping[int, Operator]
     devices: tuple[jax.Device, ...]
+    precision: str | None
     seconds: float
 
 
@@ -119,6 +123,7 @@ def capture(
             tuple(adapter.arguments),
             operators,
             tuple(done.devices),
+            done.precision,
             time.monotonic() - began,
         )
     finally:
@@ -137,6 +142,7 @@ class _Lowered(Exception):
     ) -> None:
         super().__init__("a program has been lowered")
         self.lowered, self.fingerprint, self.devices = lowered, fingerprint, devices
+        self.precision: str | None = jax.config.jax_default_matmul_precision
 
 
 class _Adapter(TpuAdapter):

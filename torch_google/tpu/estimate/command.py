@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from torch_google.tpu.estimate.estimation import estimate
+from torch_google.tpu.estimate.estimation import estimate, fill_for_cpu
+from torch_google.tpu.estimate.filling import FilledCache
 from torch_google.tpu.estimate.page import page
 from torch_google.tpu.estimate.report import Report
 
@@ -46,16 +47,27 @@ def main(arguments: Sequence[str]) -> int:
         metavar="FUNCTION",
         help="called with a parameter's name and shape; returns the mesh axis of each dimension",
     )
+    parser.add_argument(
+        "--fill-cache",
+        action="store_true",
+        help="write the program to the compile cache (TORCH_TPU_COMPILE_CACHE), so that a job need "
+        "not compile it. --topology=cpu fills it for the platform cpu, without an estimate",
+    )
     parser.add_argument("--rows", type=int, default=12, help="rows of each table in the text")
     parser.add_argument("--json", metavar="FILE", type=Path, help="also write the report as JSON")
     parser.add_argument("--html", metavar="FILE", type=Path, help="also write it as a page")
     options, rest = parser.parse_known_args(arguments)
     try:
         report = _estimate(options, _keywords(rest))
+        if isinstance(report, FilledCache):
+            print(report.text())
+            return 0
     except (ValueError, RuntimeError, ImportError, AttributeError, NotImplementedError) as error:
         print(str(error), file=sys.stderr)
         return 1
     print(report.text(options.rows))
+    if options.fill_cache and report.fits:
+        print(f"Compile cache {torch.tpu.get_compile_cache()}: 1 program written")
     if options.json:
         _write(options.json, report.json())
     if options.html:
@@ -63,7 +75,11 @@ def main(arguments: Sequence[str]) -> int:
     return 0 if report.fits else 2
 
 
-def _estimate(options: argparse.Namespace, keywords: dict[str, Any]) -> Report:
+def _estimate(options: argparse.Namespace, keywords: dict[str, Any]) -> Report | FilledCache:
+    if options.topology == "cpu" and (not options.fill_cache or options.mesh or options.shard):
+        raise ValueError(
+            "estimate: --topology=cpu has no estimates and no mesh. Use it with --fill-cache alone"
+        )
     function = _load(options.function)
     with torch.device("meta"):
         made = function(**keywords)
@@ -74,11 +90,16 @@ def _estimate(options: argparse.Namespace, keywords: dict[str, Any]) -> Report:
         )
     loss = made[1] if len(made) > 2 else None
     inputs = made[2] if len(made) > 2 else made[1]
+    inputs = inputs if isinstance(inputs, tuple | list) else (inputs,)
+    optimizer = made[3] if len(made) > 3 else None
+    if options.topology == "cpu":
+        return fill_for_cpu(made[0], inputs, loss=loss, optimizer=optimizer)
     return estimate(
         made[0],
-        inputs if isinstance(inputs, tuple | list) else (inputs,),
+        inputs,
         loss=loss,
-        optimizer=made[3] if len(made) > 3 else None,
+        optimizer=optimizer,
+        fill_cache=options.fill_cache,
         topology=options.topology,
         mesh=_mesh(options.mesh),
         shard=_load(options.shard) if options.shard else None,

@@ -16,10 +16,11 @@ import torch
 from jax.sharding import Mesh
 
 from torch_google.tpu import _C
-from torch_google.tpu.estimate import hlo
+from torch_google.tpu.estimate import filling, hlo
 from torch_google.tpu.estimate.advice import advice
 from torch_google.tpu.estimate.capture import Captured, Shard, capture
 from torch_google.tpu.estimate.chips import PASSES, SOURCE, Chip, chip
+from torch_google.tpu.estimate.filling import FilledCache, check_cache
 from torch_google.tpu.estimate.report import Buffer, Collective, Cost, Report
 from torch_google.tpu.runtime.topology import Topology, topology
 
@@ -35,6 +36,7 @@ def estimate(
     optimizer: torch.optim.Optimizer | None = None,
     mesh: Mapping[str, int] | None = None,
     shard: Shard | None = None,
+    fill_cache: bool = False,
 ) -> Report:
     """Return the estimate for a training step, or for `model(*inputs)` if `loss` is None.
 
@@ -48,9 +50,14 @@ def estimate(
     dimension of a parameter, or None for a dimension that is not sharded. By default, parameters
     are sharded over all axes, largest dimension first.
 
-    Raises ValueError for an invalid topology, mesh or tensor, and RuntimeError if libtpu is
-    missing.
+    With `fill_cache`, the program is also written to the compile cache, under the key that a job on
+    these devices computes.
+
+    Raises ValueError for an invalid topology, mesh or tensor, or if there is no cache to fill, and
+    RuntimeError if libtpu is missing or the cache cannot be written.
     """
+    if fill_cache:
+        check_cache()
     described = _topology(topology)
     peaks = chip(described.generation)
     devices, made = _mesh(described, mesh)
@@ -75,7 +82,32 @@ def estimate(
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise
         return _too_large(captured, error, time.monotonic() - began, base, peaks)
-    return _report(captured, compiled, time.monotonic() - began, base, peaks)
+    seconds = time.monotonic() - began
+    if fill_cache:
+        filling.store(captured, compiled)
+    return _report(captured, compiled, seconds, base, peaks)
+
+
+def fill_for_cpu(
+    model: torch.nn.Module,
+    inputs: Sequence[Any],
+    *,
+    loss: Callable[..., Any] | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
+) -> FilledCache:
+    """Write the programs of a step on the platform `cpu` to the compile cache.
+
+    The arguments are those of `estimate`. There is no report, because a CPU has no peak speeds.
+    Raises ValueError for a tensor that is not on `meta`, if there is no cache to fill, or if this
+    process's platform is not `cpu`, and RuntimeError if the cache cannot be written.
+    """
+    _choose_cpu()
+    check_cache()
+    _check(model, inputs)
+    _start()
+    if loss is not None and optimizer is None:
+        optimizer = torch.optim.AdamW(model.parameters())
+    return filling.fill_on_cpu(model, inputs, loss=loss, optimizer=optimizer)
 
 
 def _report(
@@ -261,12 +293,16 @@ def _bytes(size: re.Match[str]) -> int:
 
 
 def _topology(name: str) -> Topology:
-    # Select the CPU. Otherwise, because libtpu is installed, JAX would wait for a TPU to start.
+    _choose_cpu()
+    return topology(name)
+
+
+def _choose_cpu() -> None:
+    # Otherwise, if libtpu is installed, JAX would wait for a TPU to start.
     if not _C.started():
         os.environ.setdefault("TORCH_TPU_PLATFORM", "cpu")
         if jax.config.jax_platforms is None:
             jax.config.update("jax_platforms", "cpu")
-    return topology(name)
 
 
 def _start() -> None:

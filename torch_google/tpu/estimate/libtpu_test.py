@@ -3,14 +3,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+import jax
 import pytest
 import torch
 from torch import nn
 
+from torch_google.tpu import cache
 from torch_google.tpu.estimate import Report, estimate
 from torch_google.tpu.estimate.attention_test import Attention
+from torch_google.tpu.runtime.topology import topology
 
 
 def _estimate(width: int, batch: int, **options: Any) -> Report:
@@ -52,3 +58,34 @@ def test_too_large() -> None:
     report = _estimate(1 << 16, 1 << 10, topology="v5e")
     assert not report.fits
     assert report.verdict.startswith("does not fit by")
+
+
+@pytest.mark.parametrize(("name", "mesh"), [("v5e", None), ("v5e:2x2", {"data": 4})])
+def test_the_program_is_found_in_the_cache(
+    name: str, mesh: dict[str, int] | None, tmp_path: Path
+) -> None:
+    before = torch.tpu.get_compile_cache()
+    torch.tpu.set_compile_cache(tmp_path)
+    stored: list[tuple[str, Any]] = []
+    try:
+        with patch.object(cache, "store_entry", _recorded(stored)):
+            assert _estimate(256, 64, topology=name, mesh=mesh, fill_cache=True).fits
+        ((fingerprint, precision),) = stored
+        with jax.default_matmul_precision(precision):
+            devices = topology(name).devices[: 1 if mesh is None else 4]
+            entry = cache.find_entry(fingerprint, devices)
+    finally:
+        torch.tpu.set_compile_cache(before)
+    assert entry is not None
+    assert entry.has_executable
+    assert sum(file.is_file() for file in tmp_path.rglob("*")) == 1
+
+
+def _recorded(stored: list[tuple[str, Any]]) -> Callable[..., None]:
+    write = cache.store_entry
+
+    def store(fingerprint: str, *arguments: Any) -> None:
+        stored.append((fingerprint, jax.config.jax_default_matmul_precision))
+        write(fingerprint, *arguments)
+
+    return store
