@@ -8,7 +8,12 @@ from typing import Any
 
 import torch
 from torch._C import DispatchKey
+from torch._subclasses.functional_tensor import FunctionalTensor
 
+_UNALLOCATED = (
+    "fused_moving_avg_obs_fake_quant: the state per channel is empty, and a compiled graph cannot "
+    "allocate it. Call the function or module once before torch.compile"
+)
 _OP = torch.ops.aten.fused_moving_avg_obs_fake_quant.default
 
 
@@ -27,9 +32,9 @@ def _observed(
     per_row_fake_quant: bool = False,
     symmetric_quant: bool = False,
 ) -> torch.Tensor:
-    if x.dtype != torch.float32:
-        raise RuntimeError(f"fused_moving_avg_obs_fake_quant: expected float32, found {x.dtype}")
     if per_row_fake_quant and running_min.numel() == 0:
+        if isinstance(running_min, FunctionalTensor):
+            raise RuntimeError(_UNALLOCATED)
         state = (running_min, torch.inf), (running_max, -torch.inf), (scale, 1.0), (zero_point, 0)
         for tensor, initial in state:
             tensor.resize_(x.shape[ch_axis]).fill_(initial)

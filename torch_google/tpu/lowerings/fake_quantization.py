@@ -10,13 +10,22 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
 from torch_google.tpu.lowerings.table import lowering
 
 _Pair = tuple[Array, Array]
 # Smaller scales are raised to this one, because their inverses would overflow in half precision.
 _SMALL_SCALE = 6.1e-5
+
+# torch's names of dtypes, as its errors print them.
+_NAMES = {
+    "bfloat16": "BFloat16",
+    "float16": "Half",
+    "float64": "Double",
+    "int32": "Int",
+    "int64": "Long",
+}
 
 
 @lowering("aten::fake_quantize_per_tensor_affine_cachemask")
@@ -40,6 +49,7 @@ def per_tensor_of_tensors(
 @lowering("aten::fake_quantize_per_channel_affine_cachemask")
 def per_channel(x: Array, scale: Array, zero_point: Array, axis: int, low: int, high: int) -> _Pair:
     _check_range(low, high)
+    _check_channels(x, scale, zero_point, axis)
     return _quantized(x, _along(scale, axis, x), _along(zero_point, axis, x), low, high)
 
 
@@ -115,6 +125,14 @@ def observed(
     symmetric: bool = False,
 ) -> tuple[Array, ...]:
     """Update the moving averages of the minimum and maximum, and quantize to that range."""
+    if x.dtype != jnp.float32:
+        name = _NAMES.get(str(x.dtype), str(x.dtype))
+        raise RuntimeError(f"expected scalar type Float but found {name}")
+    if per_row and not running_min.size:
+        raise RuntimeError(
+            "the state per channel of an observer is empty, and a compiled graph cannot allocate "
+            "it. Call the function or module once before torch.compile"
+        )
     looks = observer_on.reshape(-1)[0] != 0
     others = tuple(dim for dim in range(x.ndim) if dim != axis % x.ndim) if per_row else None
     rate = jnp.float32(averaging_const)
@@ -133,6 +151,20 @@ def observed(
         y, mask = _quantized(x, scale.reshape(-1)[0], zero_point.reshape(-1)[0], low, high)
     on = fake_quant_on.reshape(-1)[0] != 0
     return (jnp.where(on, y, x), jnp.where(on, mask, True), least, most, scale, zero_point)
+
+
+def _check_channels(x: Array, scale: Array, zero_point: Array, axis: int) -> None:
+    if not -x.ndim <= axis < x.ndim:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-x.ndim}, {x.ndim - 1}], but got "
+            f"{axis})"
+        )
+    if scale.size != zero_point.size:
+        raise RuntimeError("scale and zero-point need to have the same dimensions")
+    if scale.size != x.shape[axis]:
+        raise RuntimeError(
+            "dimensions of scale and zero-point are not consistent with input tensor"
+        )
 
 
 def _check_range(low: int, high: int) -> None:
@@ -169,6 +201,11 @@ def _quantized(x: Array, scale: Array, zero_point: Array, low: int, high: int) -
 def _gradients(
     gradient: Array, x: Array, scale: Array, zero: Array, low: int, high: int, grad_factor: Any
 ) -> tuple[Array, Array, Array]:
+    if gradient.dtype not in (jnp.float32, jnp.bfloat16):
+        raise RuntimeError(
+            "Expected dY_.scalar_type() == ScalarType::Float to be true, but got false: the gradient "
+            f"of a learnable fake quantization has the dtype {gradient.dtype}"
+        )
     levels = _levels(x, scale, zero)
     below, above = levels < low, levels > high
     out = below | above
@@ -180,7 +217,10 @@ def _gradients(
 
 
 def _chosen(least: Array, most: Array, low: int, high: int, symmetric: bool) -> _Pair:
-    """Return the scale and zero point for a range, computed in double precision as in fbgemm."""
+    """Return the scale and zero point for a range, as fbgemm does.
+
+    The scale is rounded to float32. The zero point is computed in double precision from that scale.
+    """
     least, most = least.astype(jnp.float32), most.astype(jnp.float32)
     both = (least < 0) & (most > 0)
     if symmetric:
@@ -192,9 +232,11 @@ def _chosen(least: Array, most: Array, low: int, high: int, symmetric: bool) -> 
         least = jnp.where(both, (widest * bottom).astype(jnp.float32), least)
         most = jnp.where(both, (widest * top).astype(jnp.float32), most)
     least, most = jnp.minimum(least, 0.0), jnp.maximum(most, 0.0)
-    scale = (most.astype(jnp.float64) - least) / (high - low)
+    # XLA may drop a conversion to float32 and back, but not this rounding.
+    scale = lax.reduce_precision((most.astype(jnp.float64) - least) / (high - low), 8, 23)
     narrow = scale.astype(jnp.float32)
-    scale = jnp.where((narrow == 0) | jnp.isinf(1 / narrow), 0.1, scale)
+    unusable = (narrow == 0) | jnp.isinf(1 / narrow)
+    scale = jnp.where(unusable, jnp.float32(0.1).astype(jnp.float64), scale)
     small = scale < jnp.float32(_SMALL_SCALE)
     amplified = jnp.float32(_SMALL_SCALE) / scale.astype(jnp.float32)
     widest = jnp.float32(_SMALL_SCALE) * (high - low)

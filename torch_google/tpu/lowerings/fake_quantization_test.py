@@ -141,8 +141,10 @@ def test_observers_refuse_what_the_cpu_refuses(dtype: torch.dtype) -> None:
         state = [torch.ones(1, device=device) for _ in range(3)]
         zero = torch.zeros(1, dtype=torch.int32, device=device)
         x = torch.ones(3, dtype=dtype, device=device)
-        with pytest.raises(RuntimeError, match=r"expected"):
-            torch.fused_moving_avg_obs_fake_quant(x, on, on, *state, zero, 0.01, -128, 127, 0)
+        observe = torch.fused_moving_avg_obs_fake_quant
+        for work in (observe, torch.compile(observe, backend="tpu")):
+            with pytest.raises(RuntimeError, match="expected scalar type Float but found"):
+                work(x, on, on, *state, zero, 0.01, -128, 127, 0)
 
 
 @pytest.mark.full
@@ -176,3 +178,83 @@ def test_a_zero_point_outside_of_the_range_is_refused() -> None:
             pytest.raises(RuntimeError, match="`zero_point` must be between `quant_min` and"),
         ):
             torch.fake_quantize_per_channel_affine(x, scale, zero, 0, 0, 255)
+
+
+@pytest.mark.parametrize("device", ["cpu", "tpu"])
+@pytest.mark.parametrize(
+    ("sizes", "axis", "message"),
+    [
+        ((2, 2), 1, "dimensions of scale and zero-point are not consistent with input tensor"),
+        ((3, 2), 1, "scale and zero-point need to have the same dimensions"),
+        ((3, 3), 5, "Dimension out of range"),
+    ],
+)
+def test_channels_that_do_not_fit(
+    sizes: tuple[int, int], axis: int, message: str, device: str
+) -> None:
+    scale, zero = torch.ones(sizes[0]), torch.zeros(sizes[1], dtype=torch.int32)
+    arguments = [t.to(device) for t in (_X.detach(), scale, zero)]
+    works: list[Callable[..., Tensor]] = [_affine, torch.compile(_affine, backend="tpu")]
+    for work in works:
+        with pytest.raises((RuntimeError, IndexError), match=message):
+            work(*arguments, axis)
+
+
+def _affine(x: Tensor, scale: Tensor, zero: Tensor, axis: int) -> Tensor:
+    return torch.fake_quantize_per_channel_affine(x, scale, zero, axis, 0, 255)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
+@pytest.mark.parametrize("axis", [None, 1])
+def test_learnt_gradients_are_refused_as_on_the_cpu(dtype: torch.dtype, axis: int | None) -> None:
+    for device, compiled in (("cpu", False), ("tpu", False), ("tpu", True)):
+        number = 1 if axis is None else 3
+        scale = torch.ones(number, device=device, requires_grad=True)
+        zero = torch.zeros(number, device=device, requires_grad=True)
+        x = _X.detach().to(device, dtype).requires_grad_()
+        work = torch.compile(_learnable, backend="tpu") if compiled else _learnable
+        with pytest.raises(
+            RuntimeError, match=r"Expected dY_.scalar_type\(\) == ScalarType::Float"
+        ):
+            work(x, scale, zero, axis, 1.0).sum().backward()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_zero_point_of_a_symmetric_range(seed: int) -> None:
+    # The zero point of [-a, a] is half an integer, so the last bit of the scale decides.
+    torch.manual_seed(seed)
+    most = torch.rand(()).item() * 5 + 0.1
+    results = []
+    for device in ("cpu", "tpu"):
+        on = torch.ones(1, dtype=torch.int64, device=device)
+        state = [torch.tensor([v], device=device) for v in (torch.inf, -torch.inf, 1.0)]
+        zero = torch.zeros(1, dtype=torch.int32, device=device)
+        x = torch.tensor([-most, most], device=device)
+        y = torch.fused_moving_avg_obs_fake_quant(x, on, on, *state, zero, 0.01, -128, 127, 0)
+        results.append([t.cpu() for t in (y, *state, zero)])
+    torch.testing.assert_close(results[1], results[0], rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("device", ["cpu", "tpu"])
+def test_a_compiled_observer_needs_its_state(device: str) -> None:
+    def observe(x: Tensor, on: Tensor, *state: Tensor) -> Tensor:
+        rest = (0.01, -128, 127, 0, True)
+        return torch.fused_moving_avg_obs_fake_quant(x, on, on, *state, *rest)
+
+    torch._dynamo.reset()
+    compiled = torch.compile(observe, backend="tpu")
+    x = _X.detach().reshape(4, 12)
+    results: list[list[Tensor]] = []
+    for place in ("cpu", device):
+        on = torch.ones(1, dtype=torch.int64, device=place)
+        state = [torch.empty(0, device=place) for _ in range(3)]
+        state.append(torch.empty(0, dtype=torch.int32, device=place))
+        if not results:
+            results.append([observe(x, on, *state), observe(2 * x, on, *state), *state])
+            continue
+        with pytest.raises(RuntimeError, match=r"Call the function or module once before torch\."):
+            compiled(x.to(place), on, *[tensor.clone() for tensor in state])
+        first = observe(x.to(place), on, *state)
+        second = compiled(2 * x.to(place), on, *state)
+        results.append([tensor.cpu() for tensor in (first, second, *state)])
+    torch.testing.assert_close(results[1], results[0], rtol=1e-6, atol=1e-6)

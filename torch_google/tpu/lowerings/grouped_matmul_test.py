@@ -67,7 +67,8 @@ def test_compiled_with_gradients(split: str, dtype: torch.dtype) -> None:
     offsets = None if split == "batches" else ends
     results = []
     torch._dynamo.reset()
-    for device, work in (("cpu", _product), ("tpu", torch.compile(_product, backend="tpu"))):
+    works: dict[str, Any] = {"cpu": _product, "tpu": torch.compile(_product, backend="tpu")}
+    for device, work in works.items():
         leaves = [t.detach().to(device).requires_grad_() for t in operands]
         y = work(*leaves, None if offsets is None else offsets.to(device))
         y.backward(torch.linspace(-1, 1, y.numel()).reshape(y.shape).to(y))
