@@ -70,6 +70,12 @@ class CompiledGraph(OutputCode):
     def __call__(self, args: Sequence[Any]) -> list[Any]:
         signature = self.signature
         if not self._accepted:
+            if len(args) < len(signature.inputs):
+                # AOTAutograd drops the token of an effect, but leaves it in a branch's graph.
+                raise NotImplementedError(
+                    "tpu: torch.compile: a branch of cond or the body of a loop checks values, as "
+                    "torch.linalg.inv does. Use the operator without a check there, such as inv_ex"
+                )
             check_graph(signature.graph)
             self._accepted = True
         adapter = signature.adapter()

@@ -117,3 +117,13 @@ def test_changing_sizes() -> None:
         )
         with pytest.raises(linalg.LinAlgError):
             work(torch.zeros(size, size, device="tpu"))
+
+
+def test_a_check_in_a_branch_is_refused() -> None:
+    def work(p: Tensor, a: Tensor) -> Tensor:
+        branches = (lambda a: linalg.inv(a).mT.clone().contiguous()), (lambda a: (a * 2).clone())
+        result: Tensor = torch.cond(p, *branches, (a,))
+        return result
+
+    with pytest.raises(NotImplementedError, match="without a check there, such as inv_ex"):
+        _compiled(work)(torch.tensor(True, device="tpu"), _EYE.to("tpu"))
