@@ -96,7 +96,7 @@ class _Bar:
 
 
 def _from_here(path: str) -> pathlib.Path:
-    """Resolve `path` against the caller's directory, which differs under `bazel run`."""
+    """Resolve `path` against the user's directory. `bazel run` changes the working directory."""
     return pathlib.Path(os.environ.get("BUILD_WORKING_DIRECTORY", "."), path)
 
 

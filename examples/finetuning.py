@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Train a small Llama on one text, and adapt it to another with LoRA.
 
-The code is what a user of Hugging Face's libraries writes: transformers has the model and the
-Trainer, peft has LoRA, and accelerate chooses the device. None of it names the device `tpu`.
+The code is what a user of Hugging Face's libraries writes: transformers provides the model and the
+Trainer, peft provides LoRA, and accelerate chooses the device. None of the code names `tpu`.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class Options:
 class Result:
     """The adapted model, and its losses in nats per byte.
 
-    The losses are of the end of the second text, on which nothing was trained: `base_loss` without
-    the adapter, `loss` with it. `trained` of all `parameters` belong to the adapter.
-    `tokens_per_second` is of the adapter's training.
+    The losses are measured on the held-out end of the second text: `base_loss` without the adapter,
+    `loss` with the adapter. Of the model's `parameters` in total, `trained` belong to the adapter.
+    `tokens_per_second` is the throughput while the adapter is trained.
     """
 
     model: peft.PeftModel
@@ -84,7 +84,7 @@ def packed(name: str) -> Traversable:
 
 
 def read(source: Traversable | pathlib.Path) -> tuple[Text, Text]:
-    """Read a text, and split it into one to train on and one to evaluate on.
+    """Read a text, and split it into one text for training and one for evaluation.
 
     Raises FinetuningError if the file is unreadable or too short.
     """

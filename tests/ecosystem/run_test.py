@@ -23,7 +23,7 @@ def _rows(
 ) -> tuple[list[Row], list[str]]:
     """Run a child that writes `entries` to its journal and then executes the code `end`.
 
-    `seconds` limits the time of `end`, but not that of the child's start.
+    `seconds` limits how long `end` may run. The limit starts after the child has written `entries`.
     """
     journal = tmp_path / "journal"
     journal.write_text("")

@@ -62,8 +62,8 @@ def test_a_group_ends_while_its_threads_let_go_of_tensors(tmp_path: pathlib.Path
 def port() -> Iterator[int]:
     """Reserve a port, so that no other process gets it before a program listens on it.
 
-    Both sockets have SO_REUSEADDR, so the program can bind an address that this process does not
-    listen on.
+    This process binds the port but does not listen on it. Both sockets have SO_REUSEADDR, so
+    the program can bind the same port.
     """
     with socket.socket() as reserved:
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -40,7 +40,7 @@ def test_a_missing_tool_is_named() -> None:
 
 
 def test_a_hanging_tool_ends_in_time() -> None:
-    # If the tool were not ended, this test would exceed its own time limit.
+    # If the tool were not killed, this test would exceed its own time limit.
     with pytest.raises(command.CommandError, match=r"^sleep: no answer in 1 s$"):
         command.run(["sleep", "10000"], seconds=1)
 
@@ -51,7 +51,7 @@ def test_a_held_lock_outlives_its_opener(tmp_path: Path) -> None:
     with path.open("a") as first:
         fcntl.flock(first, fcntl.LOCK_EX)
         # The background process keeps the lock's descriptor open, as apt does if bazelw is killed.
-        # It ends when this process has opened and closed the pipe.
+        # The background process exits after this process has opened and closed the pipe.
         script = f"cat '{pipe}' >/dev/null 2>&1 &"
         command.run(["sh", "-c", script], seconds=300, hold=[first.fileno()])
     with path.open("a") as second:

@@ -96,8 +96,8 @@ def test_the_same_file_under_torchrun() -> None:
 def port() -> Iterator[int]:
     """Reserve a port, so that no other process gets it before a program listens on it.
 
-    Both sockets have SO_REUSEADDR, so the program can bind an address that this process does not
-    listen on.
+    This process binds the port but does not listen on it. Both sockets have SO_REUSEADDR, so
+    the program can bind the same port.
     """
     with socket.socket() as reserved:
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

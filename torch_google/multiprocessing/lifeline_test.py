@@ -52,7 +52,7 @@ def _processes_of(name: str) -> set[int]:
             try:
                 if variable in (entry / "environ").read_bytes().split(b"\0"):
                     pids.add(int(entry.name))
-            except OSError:  # the process has ended, or belongs to another user
+            except OSError:  # the process has exited, or belongs to another user
                 continue
     return pids
 

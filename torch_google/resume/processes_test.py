@@ -158,8 +158,8 @@ def test_one_process_ends_with_the_status_of_sigterm(
 def port() -> Iterator[int]:
     """Reserve a port, so that no other process gets it before a program listens on it.
 
-    Both sockets have SO_REUSEADDR, so the program can bind an address that this process does not
-    listen on.
+    This process binds the port but does not listen on it. Both sockets have SO_REUSEADDR, so
+    the program can bind the same port.
     """
     with socket.socket() as reserved:
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

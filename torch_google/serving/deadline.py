@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A time limit for the shutdown. When it expires, the process ends and says what did not end."""
+"""A time limit for the shutdown. When it expires, the process says what still runs, and exits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Deadline:
     def __init__(self, describe: Callable[[], str]) -> None:
         self._describe = describe
         # A signal handler may interrupt a put of the same queue. Only SimpleQueue permits that.
-        # An item is the time of a call of `start` and its limit in seconds, or None at the end.
+        # An item is the time of a call to `start` and its limit in seconds. None ends the thread.
         self._starts: queue.SimpleQueue[tuple[float, float] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="deadline", daemon=True)
         self._thread.start()
@@ -42,7 +42,7 @@ class Deadline:
         self._starts.put((time.monotonic(), seconds))
 
     def cancel(self) -> None:
-        """End the thread. Later calls of `start` have no effect."""
+        """End the thread. Later calls to `start` have no effect."""
         self._starts.put(None)
         self._thread.join()
 
@@ -75,7 +75,7 @@ class Deadline:
             f"the shutdown took more than {seconds:.3g} s: {parts}; the main thread is in "
             f"{_main_thread()}. The process ends with status {_STATUS}"
         )
-        # The logging module has locks, and the main thread may have one of them.
+        # The logging module has locks, and the main thread may hold one of them.
         for write in (lambda: _LOG.critical(line), lambda: os.write(2, f"{line}\n".encode())):
             writer = threading.Thread(target=write, daemon=True)
             writer.start()
@@ -86,7 +86,7 @@ class Deadline:
 
 
 def _start_backstop(end: float) -> bool:
-    """Let faulthandler's thread end the process if C code has the GIL. Return whether it will."""
+    """Let faulthandler's thread end the process if C code holds the GIL. Return whether it will."""
     try:
         seconds = max(0.0, end - time.monotonic()) + _BACKSTOP
         faulthandler.dump_traceback_later(seconds, exit=True)

@@ -20,7 +20,7 @@ def hang():
 
 limit = deadline.Deadline(lambda: "worker 7 has a batch")
 """
-# Leave the end of the process to the backstop, and wait until it has been set `count` times.
+# Let only the backstop end the process. `wait_for_backstops` waits until it was set `count` times.
 _BACKSTOP_ONLY = """
 backstops = threading.Semaphore(0)
 start_backstop = deadline._start_backstop
@@ -58,7 +58,7 @@ def test_the_message_has_the_limit_that_was_set_even_if_the_thread_starts_late()
 
 
 def test_a_cancelled_limit_has_no_effect() -> None:
-    # The limit is long enough that a busy machine cancels it in time.
+    # The limit is so long that `cancel` runs before it expires, even on a busy machine.
     body = "deadline._BACKSTOP = 0.1; limit.start(3); limit.cancel(); limit.start(0)\n"
     result = _run(body + "time.sleep(3.5); print('ok')")
     assert (result.returncode, result.stdout) == (0, "ok\n")

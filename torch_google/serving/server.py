@@ -111,7 +111,7 @@ class Server(LitServer):
             self._dispatcher.abandon()
             listener.close()
             self._left = _left_threads(threads)
-            # The interpreter waits for these threads when it ends, so the limit stays.
+            # The interpreter waits for these threads before it exits, so the limit stays active.
             if not self._left:
                 deadline.cancel()
         if self.failure is not None:

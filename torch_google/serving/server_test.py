@@ -79,7 +79,7 @@ def _wait_for(server: ServerProcess, name: str, value: float) -> None:
 
 
 def _is_closed(server: ServerProcess) -> bool:
-    """Return whether the server accepts no connections any more."""
+    """Return whether the server has stopped accepting connections."""
     try:
         socket.create_connection(("127.0.0.1", server.port), _PATIENCE).close()
     except ConnectionError:
@@ -224,7 +224,7 @@ def test_the_metrics_count(server: ServerProcess) -> None:
 
 
 def test_sigterm_loses_no_request(threads: ThreadPoolExecutor, gates: Path) -> None:
-    # The delay must be long enough for the requests that this test sends before it has passed.
+    # The drain delay must not pass before this test has sent its last request.
     options = ["--batch=1", "--drain_delay=5", f"--gates={gates}", *_LONG]
     with ServerProcess([*_COMMAND, *options]) as server:
         with _occupied(server, threads, gates) as requests:

@@ -18,7 +18,7 @@ _MOST = 40
 def upstream_diff(hunk: Hunk, ours: Text, upstream: Sequence[Change]) -> str:
     """Return the diff from the hunk's old lines to upstream's lines at that place.
 
-    `upstream` has the changes from the base to `ours`. The result is empty if upstream kept the
+    `upstream` lists the changes from the base to `ours`. The result is empty if upstream kept the
     lines, or moved them as one block.
     """
     assert ours.lines is not None
@@ -61,7 +61,7 @@ def _short(lines: Iterator[str]) -> Iterator[str]:
 
 
 def _range(start: int, stop: int) -> str:
-    """Return a range as a hunk header has it: an empty one names the line before it."""
+    """Return a range in a hunk header's format. For an empty range, number the preceding line."""
     size = stop - start
     first = start + 1 if size else start
     return str(first) if size == 1 else f"{first},{size}"

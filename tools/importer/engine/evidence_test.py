@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the evidence for a 3-way merge: upstream's change of the lines around a patch's."""
+"""Test the evidence for a 3-way merge: upstream's changes to the lines around a patch's change."""
 
 from __future__ import annotations
 

@@ -184,8 +184,8 @@ def test_addresses_that_are_refused(project: Project, origin: str, message: str)
 def _server(upstream: Path) -> Iterator[str]:
     """Start a git server for all repositories next to `upstream`, and yield its URL."""
     with socket.socket() as reserved:
-        # Keep the port until the server listens. Both sockets have SO_REUSEADDR, so the server can
-        # bind an address that this process does not listen on.
+        # Hold the port until the server listens. This process binds the port but does not listen on
+        # it. Both sockets have SO_REUSEADDR, so the server can bind the same port.
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         reserved.bind(("127.0.0.1", 0))
         port = reserved.getsockname()[1]

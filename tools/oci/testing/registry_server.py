@@ -34,8 +34,8 @@ def running(directory: Path) -> Iterator[str]:
     if program is None:
         return pytest.skip("this machine has no docker-registry: `apt-get install docker-registry`")
     with contextlib.ExitStack() as stack:
-        # Keep the port until the server listens. Both sockets have SO_REUSEADDR, so the server can
-        # bind an address that this process does not listen on.
+        # Hold the port until the server listens. This process binds the port but does not listen on
+        # it. Both sockets have SO_REUSEADDR, so the server can bind the same port.
         reserved = stack.enter_context(socket.socket())
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         reserved.bind(("127.0.0.1", 0))

@@ -82,8 +82,8 @@ def _environment() -> dict[str, str]:
 def _reserved_port() -> Iterator[int]:
     """Reserve a port, so that no other process gets it before the first torchrun listens on it.
 
-    Both sockets have SO_REUSEADDR, so torchrun can bind an address that this process does not
-    listen on.
+    This process binds the port but does not listen on it. Both sockets have SO_REUSEADDR, so
+    torchrun can bind the same port.
     """
     with socket.socket() as reserved:
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -273,7 +273,7 @@ def crash_in_c(index: int) -> None:
 
 
 def talk_after(others_ended: Event) -> None:
-    """Log after the other children have ended."""
+    """Log after the other children have exited."""
     others_ended.wait()
     talk(0)
 

@@ -61,7 +61,7 @@ class ServerProcess:
         return self._log.read()
 
     def end(self, number: int = signal.SIGTERM) -> int:
-        """Send a signal to the server, wait until it ends, and return its exit status."""
+        """Send a signal to the server, wait until it exits, and return its exit status."""
         self.process.send_signal(number)
         return self.process.wait(_PATIENCE)
 

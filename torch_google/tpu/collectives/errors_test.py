@@ -163,7 +163,7 @@ def test_what_no_rank_may_do(ranks: Ranks) -> None:
 
 
 def _late(rank: int, called: str, length: int) -> list[float]:
-    """Let rank 1 join the collective only after the call of rank 0 has returned."""
+    """Let rank 1 join the collective only after rank 0's call has returned."""
     if rank == 1:
         wait_for_file(called)
     value = _ones(length)

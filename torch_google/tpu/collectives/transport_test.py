@@ -148,7 +148,7 @@ def test_a_disagreement_is_an_error_on_every_rank(ranks: Ranks) -> None:
 
 
 def _late(rank: int, called: str) -> list[float]:
-    """Let rank 1 join the collective only after the call of rank 0 has returned."""
+    """Let rank 1 join the collective only after rank 0's call has returned."""
     if rank == 1:
         wait_for_file(called)
     value = _ones(4)
@@ -262,8 +262,8 @@ dist.destroy_process_group()
 def port() -> Iterator[str]:
     """Reserve a port, so that no other process gets it before rank 0 listens on it.
 
-    Both sockets have SO_REUSEADDR, so rank 0 can bind an address that this process does not listen
-    on.
+    This process binds the port but does not listen on it. Both sockets have SO_REUSEADDR, so
+    rank 0 can bind the same port.
     """
     with socket.socket() as reserved:
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -33,7 +33,7 @@ def backend(
     """Compile a Dynamo graph for `torch.compile(model, backend="tpu")`.
 
     `options.py` lists the modes and options. Raises ValueError for an unknown mode or option. If an
-    operator has no lowering, the first call of the graph raises NotImplementedError.
+    operator has no lowering, the first call to the graph raises NotImplementedError.
     """
     torch.tpu.init()  # starts the platform, and enables JAX's 64-bit types, which torch needs
     replace_written_collectives(graph)

@@ -71,7 +71,8 @@ class CompiledGraph(OutputCode):
         signature = self.signature
         if not self._accepted:
             if len(args) < len(signature.inputs):
-                # AOTAutograd drops the token of an effect, but leaves it in a branch's graph.
+                # AOTAutograd drops an effect's token from the arguments, but leaves it in the graph
+                # of a branch.
                 raise NotImplementedError(
                     "tpu: torch.compile: a branch of cond or the body of a loop checks values, as "
                     "torch.linalg.inv does. Use the operator without a check there, such as inv_ex"

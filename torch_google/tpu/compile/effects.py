@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that AOTAutograd keeps for their effects: checks of values, after the program has run.
+"""Handles operators that AOTAutograd keeps for their effects: checks that raise an error.
 
 AOTAutograd wraps such an operator in `with_effects`, which threads a token through the graph, so
-that passes neither remove nor reorder the operator. A program has one order anyway, and it cannot
-raise an error. So the wrappers are removed, and the caller checks the program's results.
+that passes neither remove nor reorder the operator. A program cannot raise an error, so
+`remove_effects` removes the wrappers and tokens. The program returns the values to check as extra
+outputs. The caller runs the checks on these values after the program.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ _LAST_TOKENS = "prims::_sink_tokens"
 
 
 def remove_effects(graph: GraphModule) -> None:
-    """Replace each call of an operator in `with_effects` with a plain call, without tokens.
+    """Replace each call to an operator in `with_effects` with a plain call, without tokens.
 
     Higher-order operators stay wrapped. Idempotent.
     """
     wrapped = [node for node in graph.graph.nodes if _is_wrapped(node)]
     for node in wrapped:
         _unwrap(graph, node)
-    # Visit the node that takes the last tokens before those that make them.
+    # In reverse, so that the consumer of the last tokens is erased before their producers.
     for node in reversed(list(graph.graph.nodes)):
         if _is_unused(node):
             graph.graph.erase_node(node)
@@ -41,7 +42,7 @@ def remove_effects(graph: GraphModule) -> None:
 
 
 def checks_of(graph: GraphModule) -> list[Node]:
-    """Return the graph's calls of `CHECK`, in order."""
+    """Return the graph's calls to `CHECK`, in order."""
     return [node for node in graph.graph.nodes if node.target is CHECK]
 
 
@@ -59,7 +60,7 @@ def _is_wrapped(node: Node) -> bool:
 
 
 def _is_unused(node: Node) -> bool:
-    """Return whether a node makes or takes tokens that no remaining wrapper uses."""
+    """Return whether a node produces or consumes tokens that no remaining wrapper uses."""
     name = node.target.name() if isinstance(node.target, OpOverload) else ""
     if name == _LAST_TOKENS:
         return all(_is_new_token(token) for token in node.all_input_nodes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of torch.linalg that check their results return or raise the same as on the CPU."""
+"""Compiled torch.linalg operators that check results return and raise the same as on the CPU."""
 
 from __future__ import annotations
 

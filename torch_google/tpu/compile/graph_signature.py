@@ -97,7 +97,10 @@ class GraphSignature:
         return [numbers.get(index, ONE_DEVICE) for index in range(len(args))] if numbers else ()
 
     def check(self, results: list[Any]) -> list[Any]:
-        """Return the results without the values for the checks. Raise an error if a check fails."""
+        """Run the checks on the last results, and return the other results.
+
+        Raises torch's error if a check fails.
+        """
         if not self.checks:
             return results
         count = len(results) - len(self.checks)

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves calls of streams and events out of a Dynamo graph, because a program has no streams.
+"""Moves calls to streams and events out of a Dynamo graph, because a program has no streams.
 
-In a program, an operator waits only for its operands. So the calls are made when the program has
-been launched: a recorded event covers the whole program, and synchronize() waits for it.
+In a program, an operator waits only for its operands. So the compiled function makes the calls
+after it has launched the program. An event that is recorded then covers the whole program, and
+synchronize() waits for the whole program.
 
-AOTAutograd would order operators by stream, and estimate their times with Triton.
+The calls are removed before AOTAutograd traces the graph. Otherwise, AOTAutograd would order the
+operators by stream, and use Triton to estimate their times.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from torch.fx import GraphModule, Node
 
 @dataclass(frozen=True)
 class StreamCall:
-    """A call of an operator torch.ops.streams. Its arguments are indices in Dynamo's tables."""
+    """A call to an operator of torch.ops.streams. Its arguments are indices in Dynamo's tables."""
 
     name: str
     arguments: tuple[int | str, ...]
@@ -30,10 +32,10 @@ class StreamCall:
 
 
 def take_stream_calls(graph: GraphModule) -> list[StreamCall]:
-    """Remove the calls from a graph, and the marks of the operators in a stream's block.
+    """Remove the calls to streams and events from a graph, and return them in order.
 
-    Returns the calls in order, without those that have no effect on this device. Calls in the
-    bodies of higher-order operators stay.
+    The list omits calls that have no effect on this device. Also removes the metadata that says in
+    which stream's block an operator is. Calls in the bodies of higher-order operators are kept.
     """
     for module in graph.modules():
         for node in module.graph.nodes if isinstance(module, GraphModule) else ():
@@ -49,7 +51,7 @@ def take_stream_calls(graph: GraphModule) -> list[StreamCall]:
 
 
 def calling_after(run: Callable[..., Any], calls: Sequence[StreamCall]) -> Callable[..., Any]:
-    """Return a function that calls `run`, and then makes the calls of streams."""
+    """Return a function that calls `run`, and then makes the `calls` to streams and events."""
     if not calls:
         return run
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled functions call streams and events, which wait for the whole program of the graph."""
+"""Test that compiled functions call streams and events after they have launched their program."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention counts as torch's flop counter counts it, forward and backward, in kernels as well."""
+"""Test that estimates count attention's flops as torch's flop counter does, even in kernels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torch_google.tpu.estimate.capture import Captured, capture
 _OP = torch.ops.aten._scaled_dot_product_efficient_attention
 _FORWARD, _BACKWARD = (f"_scaled_dot_product_efficient_attention{end}" for end in ("", "_backward"))
 
-# The sizes of a batch, its heads, the heads of keys, the queries, the keys, and a head.
+# The batch size, the numbers of heads, key heads, queries and keys, and the size of a head.
 _SHAPES = [
     (2, 4, 4, 128, 128, 64),
     (1, 8, 8, 512, 512, 128),
@@ -81,7 +81,8 @@ def test_flops_are_those_of_torch(shape: tuple[int, ...], causal: bool) -> None:
     (forward, forward_flops), (backward, backward_flops) = by_op[_FORWARD], by_op[_BACKWARD]
     assert (forward_flops, backward_flops) == _counted_by_torch(shape, causal)
 
-    # A program of kernels, as libtpu writes it. XLA counts what the forward kernel says of itself.
+    # The text of a program with kernels, as libtpu writes it. XLA counts only the 1234 flops that
+    # the forward kernel declares.
     text = "\n".join((_kernel(forward, 1234), _kernel(backward), _kernel(backward)))
     total = estimation.total_flops(captured, text, 1000.0 + 1234.0)
     assert total == 1000.0 + forward_flops + backward_flops

@@ -190,10 +190,10 @@ def _too_large(
 
 
 def total_flops(captured: Captured, text: str, counted: float) -> float:
-    """Return a device's flops: XLA's count, with torch's formulas for operators that are kernels.
+    """Return a device's flops: XLA's count, with torch's formulas for Pallas kernels.
 
-    Of the kernels of attention, XLA counts only the forward one, because the others have no
-    estimates. A kernel whose operator has no formula keeps its own estimate.
+    XLA counts the flops that a kernel declares. Of attention's kernels, only the forward kernel
+    declares any. If torch has no formula for a kernel's operator, the declared flops are kept.
     """
     for node, own in hlo.kernel_flops(text).items():
         operator = captured.operators.get(node)

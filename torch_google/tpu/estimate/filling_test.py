@@ -94,7 +94,7 @@ def test_a_job_compiles_nothing(name: str, tmp_path: Path) -> None:
     compiles, hits = json.loads(_run(tmp_path, "-c", _JOB, name, "8"))
     assert compiles == 0
     assert hits > 0
-    # Another batch is another step, which the cache does not have.
+    # With another batch size, the step is another program, which the cache does not contain.
     compiles, _ = json.loads(_run(tmp_path, "-c", _JOB, name, "4"))
     assert compiles == 1
 

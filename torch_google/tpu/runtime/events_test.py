@@ -58,9 +58,9 @@ def _long(x: torch.Tensor | None = None) -> torch.Tensor:
 
 
 def _is_reached(event: torch.tpu.Event | torch.tpu.Stream, product: torch.Tensor) -> bool:
-    """Return the answer of a query that is made while a long program runs.
+    """Return the result of `event.query()`, which must be called while a long program runs.
 
-    Raises _TooLateError if the program has ended, because the answer then proves nothing.
+    Raises _TooLateError if the program has ended, because the result then proves nothing.
     """
     answer = event.query()
     if _C.value(product).is_ready():
@@ -69,7 +69,10 @@ def _is_reached(event: torch.tpu.Event | torch.tpu.Stream, product: torch.Tensor
 
 
 def _elapsed(begin: torch.tpu.Event, end: torch.tpu.Event, product: torch.Tensor) -> float:
-    """Return the time between events while a long program runs. Raises _TooLateError, too."""
+    """Return the time between events, which must be queried while a long program runs.
+
+    Raises _TooLateError if the program has ended.
+    """
     elapsed = begin.elapsed_time(end)
     if _C.value(product).is_ready():
         raise _TooLateError

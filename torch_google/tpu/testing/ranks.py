@@ -32,14 +32,14 @@ _WARM_IMPORTS = [
     "torch_google.tpu.registration",
     "torch_google.tpu.testing.ranks",
 ]
-# Modules that the first call of torch.compile imports, which takes 2 s of CPU time.
+# Modules that the first call to torch.compile imports, which takes 2 s of CPU time.
 _COMPILER_IMPORTS = ["torch._inductor.compile_fx"]
 # If its ranks hang, a test fails after this many seconds instead of blocking the whole run.
 _PATIENCE = 300.0
 
 
 class RankFailedError(AssertionError):
-    """Raised if a function failed in a rank, or if the rank ended.
+    """Raised if a function failed in a rank, or if the rank exited.
 
     The message has the function's traceback or the rank's exit code.
     """
@@ -92,7 +92,7 @@ class Ranks:
     def run(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         """Run `function(rank, *args)` in each rank, and return a list of the results.
 
-        Raises RankFailedError if the function failed in a rank or the rank ended, and TimeoutError
+        Raises RankFailedError if the function failed in a rank or the rank exited, and TimeoutError
         if a rank hangs.
         """
         self.start(function, *args)

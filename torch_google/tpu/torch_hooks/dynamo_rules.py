@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells Dynamo how to trace calls of `torch.tpu`, in the tables where torch lists torch.cuda.
+"""Tells Dynamo how to trace calls to `torch.tpu`, in the tables where torch lists torch.cuda.
 
 Dynamo inlines every function of `torch.tpu` that is in no table, and breaks the graph when the
 function calls C++.
@@ -26,10 +26,10 @@ CONSTANT = (
     "torch_google.tpu.runtime.device_index.started_devices",
 )
 
-# Like CONSTANT, but the result can change. A guard compares it before each call of the graph.
+# Like CONSTANT, but the result can change. A guard compares it before each call to the graph.
 GUARDED = ("torch.tpu.is_initialized",)
 
-# These functions break the graph, because they read or change a state that is not in the graph:
+# These functions break the graph, because they read or change state that is not in the graph:
 # random numbers, memory, the current device and stream, and the settings of `torch.tpu`.
 BREAKING = tuple(
     f"torch.tpu.{name}"
@@ -149,7 +149,7 @@ def _add_device_interface() -> None:
     torchs: Any = device_interface.get_interface_for_device("tpu")
 
     class Interface(torchs):
-        """Adds the functions of `torch.tpu` to torch's own interface for the name `tpu`."""
+        """Adds the functions of `torch.tpu` to the interface that torch has for `tpu`."""
 
         device = torch.tpu.device
         Event = torch.tpu.Event

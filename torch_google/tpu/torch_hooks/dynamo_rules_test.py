@@ -42,7 +42,7 @@ def _is_current_in(block: Callable[[], Any], stream: torch.Stream | None) -> boo
 _DEFAULT, _STREAM = torch.tpu.default_stream(), torch.Stream(device="tpu")
 _STATE = torch.zeros(16, dtype=torch.uint8)
 
-# Calls that stay in one graph, by the name of the function. A list has several calls of it.
+# Calls that stay in one graph, by the name of the function. A list holds several calls to it.
 TRACED: dict[str, list[Callable[[], object]]] = {
     "Event": [lambda: type(torch.tpu.Event())],
     "Stream": [lambda: torch.tpu.Stream(priority=-1).device],
@@ -135,7 +135,7 @@ BROKEN: dict[str, Callable[[], object]] = {
     "wait_for_compiles": lambda: torch.tpu.wait_for_compiles(),
 }
 
-# torch's own functions for the current accelerator, and how often they break the graph for CUDA.
+# Calls to torch.accelerator, and how often each breaks the graph for CUDA.
 ACCELERATOR: list[tuple[Callable[[], object], int]] = [
     (lambda: torch.accelerator.is_available(), 0),
     (lambda: torch.accelerator.current_accelerator(), 0),

@@ -60,7 +60,7 @@ def _names_of_this_program() -> set[bytes]:
         try:
             if os.path.samefile(process / "exe", sys.executable):
                 names.add((process / "cmdline").read_bytes().split(b"\0")[0])
-        except OSError:  # The process belongs to another user, or has ended.
+        except OSError:  # The process belongs to another user, or has exited.
             continue
     return names
 
