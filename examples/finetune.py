@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Train a small Llama on one text, then adapt it to another with LoRA.
 
-Both texts are packed into this program: its documentation, and the Apache licence. --text=PATH
-adapts to your own text instead. The adapter is written to --output as peft writes it.
+This program contains both texts: the documentation of torch_google, and the Apache licence. With
+--text=PATH, it adapts the model to your own text instead. It writes the adapter to the directory
+--output, in peft's format.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def _losses(output: str) -> tuple[float, float]:
 
 @pytest.fixture(name="programs", scope="module")
 def _programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, Path]]:
-    """Return the output of the program and its directory, by device."""
+    """Run the program on each device, and map the device to its stdout and output directory."""
     out: dict[str, tuple[str, Path]] = {}
     for device in ("cpu", "tpu"):
         directory = tmp_path_factory.mktemp(device)

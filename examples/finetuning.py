@@ -32,12 +32,16 @@ Progress = Callable[[str, int, int], None]
 
 
 class FinetuningError(Exception):
-    """A text cannot be used. The message is one line for the user."""
+    """A text or the output directory is unusable. The message is one line for the user."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """`base_steps` train the whole model, `steps` train only the adapter."""
+    """Training options.
+
+    `base_steps` is the number of steps that train the whole model. `steps` is the number of later
+    steps, which train only the adapter.
+    """
 
     base_steps: int
     steps: int
@@ -64,7 +68,10 @@ class Result:
 
 
 class Text(Dataset[dict[str, torch.Tensor]]):
-    """A text as examples of 128 bytes. Each has `input_ids` and equal `labels`, int64 [128]."""
+    """A text, split into examples of 128 bytes.
+
+    In each example, `input_ids` and `labels` are the same int64 tensor of shape [128].
+    """
 
     def __init__(self, data: bytes) -> None:
         count = len(data) // _LENGTH
@@ -148,7 +155,7 @@ def finetune(
 
 
 def loss_of(result: Result, adapter: pathlib.Path, text: Text, options: Options) -> float:
-    """Return the loss on `text` of the result's base model with an adapter that was saved."""
+    """Return the loss on `text` of `result`'s base model with the adapter saved in `adapter`."""
     model = peft.PeftModel.from_pretrained(result.model.unload(), os.fspath(adapter))
     return _loss(_trainer(model, (text, text), options, 0, 0.0, lambda *_: None, ""), text)
 
@@ -163,7 +170,7 @@ def _trainer(
     phase: str,
 ) -> transformers.Trainer:
     arguments = transformers.TrainingArguments(
-        # The Trainer itself writes nothing, because checkpoints and reports are off.
+        # The Trainer writes nothing to this directory, because checkpoints and reports are off.
         output_dir=tempfile.gettempdir(),
         max_steps=max(steps, 1),
         learning_rate=learning_rate,

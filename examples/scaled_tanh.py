@@ -61,8 +61,8 @@ def main() -> None:
     try:
         x = torch.linspace(-3, 3, 7, device=device)
         x.tolist()
-    # The type of the error depends on the backend: AssertionError if torch was built without CUDA,
-    # ImportError if the device needs a module that is missing.
+    # The error for an unusable device depends on the backend. A torch without CUDA raises
+    # AssertionError. If a device needs a module that is missing, torch raises ImportError.
     except (RuntimeError, AssertionError, ImportError) as problem:
         reason = str(problem).splitlines()[0].split(". ")[0]
         parser.error(f"--device={device}: torch cannot compute there: {reason}")

@@ -119,7 +119,7 @@ def test_zero_and_nothing_leave_a_door_shut(cache: pathlib.Path, door: str, valu
 @pytest.mark.parametrize("door", ["PAR_HELP", "PAR_INFO", "PAR_LIST"])
 @pytest.mark.parametrize("output", [">&4", "> /dev/full", ">&-"])
 def test_a_door_that_cannot_print_says_so(cache: pathlib.Path, door: str, output: str) -> None:
-    """Descriptor 4 of the script is a pipe whose reader has been closed."""
+    """The script opens descriptor 4 as a pipe and closes the read end, so writes to it fail."""
     pipe = 'mkfifo "$3"; exec 3<>"$3" 4>"$3" 3<&-'
     start = f'({door}=1 PAR_CACHE_DIR="$2" "$1"; echo "status $?" >&2) {output}'
     arguments = [subject.PROBE, cache, cache.with_name("pipe")]

@@ -20,8 +20,8 @@ _LICENCES = (
 )
 
 
-# The labels of `Project-URL` under which projects state their repository, best first. PyPI compares
-# labels without case and spaces.
+# The labels of `Project-URL` under which projects state their repository, best first. They are in
+# lower case and without spaces, because PyPI ignores case and spaces when it compares labels.
 _REPOSITORY_LABELS = ("source", "sourcecode", "repository", "code", "github", "homepage")
 _REPOSITORY = re.compile(
     r"https?://(?:www\.)?((?:github\.com|gitlab\.com|codeberg\.org|bitbucket\.org)"
@@ -31,10 +31,10 @@ _REPOSITORY = re.compile(
 
 @dataclass(frozen=True)
 class PackageInfo:
-    """The metadata that upstream states; "" if it is missing.
+    """The metadata that a distribution states about itself. A missing field is "".
 
     `licence` is an SPDX expression. `repository` is the address of a git repository on a public
-    host, derived from the address of its page.
+    host, derived from the address of the repository's web page.
     """
 
     summary: str = ""

@@ -91,7 +91,7 @@ def test_a_hopeless_search_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     with pytest.raises(pip_report.ConflictError) as caught:
         pip_report.ask(["boto3"], constraints=[], max_retries=7)
     assert str(caught.value) == "pip found no solution after 8 retries, 9 of them of boto3"
-    with pytest.raises(ProcessLookupError):  # pip was ended; alone, it would run for hours
+    with pytest.raises(ProcessLookupError):  # pip was stopped; otherwise it would run for hours
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
 

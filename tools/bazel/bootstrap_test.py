@@ -47,7 +47,7 @@ class Door:
         write_atomically(self.tools / name, f"#!/bin/sh\n{body}\n", mode=0o755)
 
     def start(self, *arguments: str, stderr: Path | None = None) -> subprocess.Popen[str]:
-        """Start bazelw. If `stderr` is given, write standard error to that file."""
+        """Start bazelw. Its standard error goes to the file `stderr` or, by default, to a pipe."""
         with contextlib.ExitStack() as stack:
             errors = stack.enter_context(stderr.open("wb")) if stderr else subprocess.PIPE
             return subprocess.Popen(

@@ -40,7 +40,7 @@ def test_a_missing_tool_is_named() -> None:
 
 
 def test_a_hanging_tool_ends_in_time() -> None:
-    # If the tool were not killed, this test would exceed its own time limit.
+    # If `run` did not stop the tool, this test would exceed its own time limit.
     with pytest.raises(command.CommandError, match=r"^sleep: no answer in 1 s$"):
         command.run(["sleep", "10000"], seconds=1)
 

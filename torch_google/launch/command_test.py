@@ -76,10 +76,10 @@ def test_two_processes_on_one_machine(tmp_path: Path) -> None:
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """Reserve a port, so that no other process gets it before a program listens on it.
+    """Reserve a port for the program, so that no other process gets it.
 
-    This process binds the port but does not listen on it. Both sockets have SO_REUSEADDR, so
-    the program can bind the same port.
+    This process binds the port but does not listen on it. Both sockets set SO_REUSEADDR, so
+    the program can bind the port while it is reserved.
     """
     with socket.socket() as reserved:
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -29,7 +29,8 @@ class Deadline:
     def __init__(self, describe: Callable[[], str]) -> None:
         self._describe = describe
         # A signal handler may interrupt a put of the same queue. Only SimpleQueue permits that.
-        # An item is the time of a call to `start` and its limit in seconds. None ends the thread.
+        # Each call to `start` puts the time of the call and the limit in seconds. `cancel` puts
+        # None, which ends the thread.
         self._starts: queue.SimpleQueue[tuple[float, float] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="deadline", daemon=True)
         self._thread.start()
@@ -75,7 +76,7 @@ class Deadline:
             f"the shutdown took more than {seconds:.3g} s: {parts}; the main thread is in "
             f"{_main_thread()}. The process ends with status {_STATUS}"
         )
-        # The logging module has locks, and the main thread may hold one of them.
+        # The logging module uses locks, and the main thread may hold one of them.
         for write in (lambda: _LOG.critical(line), lambda: os.write(2, f"{line}\n".encode())):
             writer = threading.Thread(target=write, daemon=True)
             writer.start()

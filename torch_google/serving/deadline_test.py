@@ -20,7 +20,8 @@ def hang():
 
 limit = deadline.Deadline(lambda: "worker 7 has a batch")
 """
-# Let only the backstop end the process. `wait_for_backstops` waits until it was set `count` times.
+# Disables `_expire`, so that only the backstop, faulthandler's thread, can end the process. The
+# function `wait_for_backstops` waits until the backstop has been armed `count` times.
 _BACKSTOP_ONLY = """
 backstops = threading.Semaphore(0)
 start_backstop = deadline._start_backstop

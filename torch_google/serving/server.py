@@ -230,8 +230,8 @@ class Server(LitServer):
         except ClientDisconnect:
             response = Response(status_code=_CLIENT_CLOSED)
         except asyncio.CancelledError:
-            # uvicorn cancels the requests that are left when the drain timeout has passed. Without
-            # a response from here, it would log a traceback for each and respond with 500.
+            # When the drain timeout has passed, uvicorn cancels the requests that are not finished.
+            # Unless this code responds, uvicorn logs a traceback for each, and responds with 500.
             task = asyncio.current_task()
             if task is None or not (self.is_draining or self.failure is not None):
                 raise

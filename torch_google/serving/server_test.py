@@ -45,7 +45,8 @@ def gates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def server(gates: Path) -> Iterator[ServerProcess]:
     options = [f"--batch={_BATCH}", f"--queue={_QUEUE}", f"--body_bytes={_BODY}", *_LONG]
-    # Every other request must arrive within the body's timeout, so it is not as short as possible.
+    # `--body_timeout` is longer than the test of a body without an end needs, because the bodies of
+    # all other requests must arrive in that time.
     with ServerProcess([*_COMMAND, *options, "--body_timeout=4", f"--gates={gates}"]) as process:
         yield process
 
@@ -91,7 +92,7 @@ def _is_closed(server: ServerProcess) -> bool:
 def _occupied(
     server: ServerProcess, threads: ThreadPoolExecutor, gates: Path, count: int = 1
 ) -> Iterator[list[Future[Response]]]:
-    """Occupy the workers with `count` requests, until the block ends."""
+    """Keep workers busy with `count` requests until the `with` block exits."""
     names = [next(_GATES) for _ in range(count)]
     try:
         futures = [threads.submit(server.post, _body(name, WAIT)) for name in names]

@@ -95,7 +95,10 @@ def first_files(
 
 
 def _link(workspace: Path, text: str, page: str) -> str:
-    """Return a link from the project's folder; only the text if the workspace has no such page."""
+    """Return a Markdown link to `page`, relative to the project's folder.
+
+    Returns only `text` if the workspace does not contain the page.
+    """
     return f"[{text}](../../{page})" if (workspace / page).is_file() else text
 
 

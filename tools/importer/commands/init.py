@@ -66,7 +66,7 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     settings |= _selection(args, upstream, first)
     info = read_package_info(upstream)
     if info.repository and first.origins and "git" not in first.origins:
-        # `cherry-pick` and `export` need upstream's repository.
+        # Record upstream's git repository, because `cherry-pick` and `export` need it.
         settings["origins"] = {**first.origins, "git": {"url": info.repository}}
     licence = args.licence or info.licence
     if licence:

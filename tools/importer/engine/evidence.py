@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Show why a hunk needed a three-way merge: how upstream changed the hunk's old lines."""
+"""Explains why a hunk needed a three-way merge: shows how upstream changed the hunk's old lines."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tools.importer.engine.align import Change
 from tools.importer.engine.text import Text
 from tools.importer.unified import Hunk
 
-# The most lines that upstream put next to a hunk's lines and that are shown. Upstream may have
-# replaced a whole file there.
+# The most consecutive added lines that a diff shows. Without a limit, the diff of a hunk could
+# contain a whole new file.
 _MOST = 40
 
 
 def upstream_diff(hunk: Hunk, ours: Text, upstream: Sequence[Change]) -> str:
-    """Return the diff from the hunk's old lines to upstream's lines at that place.
+    """Return the diff from the hunk's old lines to the lines that replace them in `ours`.
 
-    `upstream` lists the changes from the base to `ours`. The result is empty if upstream kept the
-    lines, or moved them as one block.
+    `upstream` lists the changes from the hunk's base to `ours`, upstream's new text. The result is
+    empty if upstream kept the lines, or moved them as one block.
     """
     assert ours.lines is not None
     start, stop = hunk.old_index, hunk.old_index + len(hunk.old)
@@ -27,7 +27,7 @@ def upstream_diff(hunk: Hunk, ours: Text, upstream: Sequence[Change]) -> str:
     if not inside:
         return ""
     first, last = inside[0], inside[-1]
-    # A change may begin before the hunk or end after it. All of its new lines are shown.
+    # If a change begins before the hunk or ends after it, show all of the change's new lines.
     new_start = first.new_start - max(first.start - start, 0)
     new_stop = last.new_stop + max(stop - last.stop, 0)
     head = f"@@ -{_range(start, stop)} +{_range(new_start, new_stop)} @@ upstream's change\n"
@@ -47,7 +47,10 @@ def _diff(old: Sequence[bytes], new: Sequence[bytes]) -> Iterator[str]:
 
 
 def _short(lines: Iterator[str]) -> Iterator[str]:
-    """Yield the lines, but of a long run of new lines only the first ones and a count."""
+    """Yield the lines of a diff, and shorten each long run of added lines.
+
+    Such a run becomes its first lines and the number of the others.
+    """
     run = 0
     for line in lines:
         added = line.startswith("+")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test the evidence for a 3-way merge: upstream's changes to the lines around a patch's change."""
+"""Tests of the evidence for a 3-way merge: how upstream changed the lines that a hunk covers."""
 
 from __future__ import annotations
 

@@ -34,8 +34,9 @@ def running(directory: Path) -> Iterator[str]:
     if program is None:
         return pytest.skip("this machine has no docker-registry: `apt-get install docker-registry`")
     with contextlib.ExitStack() as stack:
-        # Hold the port until the server listens. This process binds the port but does not listen on
-        # it. Both sockets have SO_REUSEADDR, so the server can bind the same port.
+        # Reserve a port, so that no other process gets it before the server listens. This process
+        # binds the port but does not listen on it. Both sockets set SO_REUSEADDR, so the server can
+        # bind the port while it is reserved.
         reserved = stack.enter_context(socket.socket())
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         reserved.bind(("127.0.0.1", 0))

@@ -267,7 +267,7 @@ def test_an_open_file_is_finished_as_by_the_teardown(par: Path, tmp_path: Path, 
         folder = tmp_path / fast
         folder.mkdir()
         code = f"import os; os.chdir({str(folder)!r})\n{_OPEN_FILES[name]}"
-        # This also waits until cat exits, because cat has inherited the pipe of standard error.
+        # This also waits until cat exits, because cat has inherited the pipe for standard error.
         done = _interpret(par, "-c", code, PAR_FAST_EXIT=fast)
         assert (done.returncode, done.stderr) == (0, "")
         contents.append((done.stdout, {path.name: _payload(path) for path in folder.iterdir()}))

@@ -80,10 +80,10 @@ def _environment() -> dict[str, str]:
 
 @contextlib.contextmanager
 def _reserved_port() -> Iterator[int]:
-    """Reserve a port, so that no other process gets it before the first torchrun listens on it.
+    """Reserve a port for torchrun, so that no other process gets it.
 
-    This process binds the port but does not listen on it. Both sockets have SO_REUSEADDR, so
-    torchrun can bind the same port.
+    This process binds the port but does not listen on it. Both sockets set SO_REUSEADDR, so
+    torchrun can bind the port while it is reserved.
     """
     with socket.socket() as reserved:
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -163,7 +163,7 @@ def test_what_no_rank_may_do(ranks: Ranks) -> None:
 
 
 def _late(rank: int, called: str, length: int) -> list[float]:
-    """Let rank 1 join the collective only after rank 0's call has returned."""
+    """Let rank 1 join the collective only after rank 0's call to all_reduce has returned."""
     if rank == 1:
         wait_for_file(called)
     value = _ones(length)
@@ -182,7 +182,7 @@ def test_a_late_rank_does_not_delay_the_call_of_another(
 
 
 def _too_late(rank: int, failed: str, length: int) -> list[tuple[str, str]]:
-    """Let rank 1 join the collective only after it has failed on rank 0."""
+    """Let rank 1 join the collective only after rank 0 has got an error from it."""
     if rank == 1:
         wait_for_file(failed)
     value = _ones(length)

@@ -189,7 +189,10 @@ def test_a_rank_that_is_killed() -> None:
 
 
 def _stall(rank: int, failed: str) -> tuple[str, str]:
-    """Let the ranks agree on a call, but let rank 1 start its program after the call has failed."""
+    """Let the ranks agree on a collective, then let rank 1 stall until rank 0 has got an error.
+
+    Rank 1 starts the program of the collective only after that.
+    """
     if rank == 1:
         prepare = Transport.prepare
 
@@ -198,7 +201,7 @@ def _stall(rank: int, failed: str) -> tuple[str, str]:
 
             def stalled(*sizes: Any) -> Any:
                 wait_for_file(failed)
-                time.sleep(_STALL)  # the timeout must have passed on this rank, too
+                time.sleep(_STALL)  # the timeout must also have passed on this rank
                 return run(*sizes)
 
             return stalled
@@ -260,10 +263,10 @@ dist.destroy_process_group()
 
 @pytest.fixture
 def port() -> Iterator[str]:
-    """Reserve a port, so that no other process gets it before rank 0 listens on it.
+    """Reserve a port for rank 0, so that no other process gets it.
 
-    This process binds the port but does not listen on it. Both sockets have SO_REUSEADDR, so
-    rank 0 can bind the same port.
+    This process binds the port but does not listen on it. Both sockets set SO_REUSEADDR, so
+    rank 0 can bind the port while it is reserved.
     """
     with socket.socket() as reserved:
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -61,7 +61,8 @@ def backend(
             functorch_config.patch(
                 bundled_autograd_cache=True,
                 force_non_lazy_backward_lowering=True,
-                # Tokens of operators with effects stay inside the graph, as `effects.py` expects.
+                # Create the tokens of operators with effects inside the graph, as `effects.py`
+                # expects, instead of making them inputs and outputs.
                 unlift_effect_tokens=True,
             ),
             inductor_config.patch(custom_partitioner_fn=_PARTITION),

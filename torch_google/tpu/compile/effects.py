@@ -47,9 +47,10 @@ def checks_of(graph: GraphModule) -> list[Node]:
 
 
 def run_checks(checks: Sequence[Node], infos: Sequence[Any]) -> None:
-    """Raise torch's error if a factorization has failed. `infos` holds the value for each check.
+    """Raise torch's error if a factorization has failed.
 
-    Waits for the program that computes the values.
+    `infos` holds the status that the program computed for each of the `checks`. Waits until the
+    program has run.
     """
     for node, info in zip(checks, infos, strict=True):
         CHECK(info.cpu(), *node.args[1:], **node.kwargs)

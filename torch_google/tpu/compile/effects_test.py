@@ -32,7 +32,8 @@ _CHECKED: dict[str, Callable[[Tensor], Any]] = {
     "eigh": lambda a: linalg.eigh(a).eigenvalues,
     "eigvalsh": linalg.eigvalsh,
 }
-# torch has no gradient of ldl_factor, and that of cond needs a value that cond overwrites.
+# torch has no gradient formula for ldl_factor. The gradient of cond needs a value that cond itself
+# overwrites.
 _WITHOUT_GRADIENT = ("ldl_factor", "cond")
 _SINGULAR = ["inv", "solve", "cholesky", "matrix_power", "tensorinv", "tensorsolve"]
 

@@ -34,9 +34,11 @@ NODE_SCOPE: ContextVar[Callable[[Node, int], AbstractContextManager[Any]]] = Con
 
 
 class Evaluation:
-    """An evaluation of a graph. `key` is the JAX key for random operators, also in subgraphs.
+    """Evaluates a graph once, node by node, with JAX.
 
-    `nested` is true for a subgraph, in which no caller can run a check.
+    `symbols` holds the values of the graph's symbols in this call. `key` is the JAX random key from
+    which the graph's random operators and subgraphs derive their keys, or None if the graph is not
+    random. `nested` is true for a subgraph, in which no caller can run a check.
     """
 
     def __init__(

@@ -46,7 +46,7 @@ class GraphSignature:
                 self._copies[node] = places[node.args[0]]
         self.outputs: list[Any] = list(nodes[-1].args[0])
         self.checks = checks_of(graph)
-        # The values that the checks read are outputs after all others. `check` removes them.
+        # Append the values that the checks read to the outputs. `check` removes them again.
         self.outputs += [node.args[0] for node in self.checks]
         self.device = _device(graph)
         self.random = any(draws(module) for module in _modules(graph))

@@ -22,7 +22,10 @@ from torch.fx import GraphModule, Node
 
 @dataclass(frozen=True)
 class StreamCall:
-    """A call to an operator of torch.ops.streams. Its arguments are indices in Dynamo's tables."""
+    """A call to an operator of torch.ops.streams.
+
+    The arguments are indices into the tables in which Dynamo keeps streams and events.
+    """
 
     name: str
     arguments: tuple[int | str, ...]
@@ -46,12 +49,12 @@ def take_stream_calls(graph: GraphModule) -> list[StreamCall]:
         graph.graph.erase_node(node)
     if nodes:
         graph.recompile()
-    # A buffer is freed only after the programs that read it.
+    # record_stream has no effect, because a buffer is freed only after the programs that read it.
     return [call for call in calls if call.name != "record_stream"]
 
 
 def calling_after(run: Callable[..., Any], calls: Sequence[StreamCall]) -> Callable[..., Any]:
-    """Return a function that calls `run`, and then makes the `calls` to streams and events."""
+    """Return a function that calls `run`, and then makes the stream calls `calls`."""
     if not calls:
         return run
 
@@ -65,7 +68,7 @@ def calling_after(run: Callable[..., Any], calls: Sequence[StreamCall]) -> Calla
 
 
 def _name(node: Node) -> str | None:
-    """Return the name of the operator of torch.ops.streams that a node calls, or None."""
+    """Return the operator's name if a node calls an operator of torch.ops.streams, else None."""
     if not isinstance(node.target, OpOverload | OpOverloadPacket):
         return None
     namespace, name, *_ = str(node.target).split(".")

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(V2_6, reason="v2.6's Dynamo cannot trace streams
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the list to which the calls that graphs make are added."""
+    """Return a list to which each stream call of a compiled graph appends its name."""
     names: list[str] = []
     make = StreamCall.__call__
 

@@ -52,9 +52,10 @@ def get_device_properties(device: DeviceLike = None) -> DeviceProperties:
 
 
 def reported(index: int) -> tuple[Any, ...]:
-    """Return the values of DeviceProperties in the order of its fields. They never change.
+    """Return the values for the fields of DeviceProperties, in order. They never change.
 
-    Dynamo calls this function while it traces, and then creates the DeviceProperties.
+    Dynamo calls this function while it traces, and uses the values as constants. Compiled code then
+    creates a DeviceProperties from them.
     """
     jax_device = platform.device(index)
     try:

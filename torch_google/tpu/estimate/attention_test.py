@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that estimates count attention's flops as torch's flop counter does, even in kernels."""
+"""The estimate counts attention's flops as torch's flop counter does.
+
+This covers the forward and backward operators, with and without kernels.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ from torch_google.tpu.estimate.capture import Captured, capture
 _OP = torch.ops.aten._scaled_dot_product_efficient_attention
 _FORWARD, _BACKWARD = (f"_scaled_dot_product_efficient_attention{end}" for end in ("", "_backward"))
 
-# The batch size, the numbers of heads, key heads, queries and keys, and the size of a head.
+# Batch size, number of query heads, number of key and value heads, number of queries, number of
+# keys, and head size.
 _SHAPES = [
     (2, 4, 4, 128, 128, 64),
     (1, 8, 8, 512, 512, 128),
@@ -29,7 +33,7 @@ _SHAPES = [
 
 
 class Attention(torch.nn.Module):
-    """Attention with a parameter, so that a training step computes all its gradients."""
+    """Attention that scales q, k and v by a parameter, so that a step computes their gradients."""
 
     def __init__(self, head: int, causal: bool) -> None:
         super().__init__()
@@ -100,8 +104,9 @@ def test_xla_counts_the_same_without_kernels(causal: bool) -> None:
     captured = _captured((1, 4, 2, 256, 256, 64), causal)
     counted = float(captured.lowered.compile().cost_analysis()["flops"])
     total = estimation.total_flops(captured, "", counted)
-    # Without kernels, XLA computes the scores once and not again in the backward pass, which leaves
-    # six of seven products. The softmax and its gradient, which torch does not count, are 3%.
+    # torch counts seven matrix products, because its formula for the backward pass computes the
+    # scores again. Without kernels, XLA reuses them and computes only six products. XLA also counts
+    # the softmax and its gradient, which add 3% and which torch does not count.
     by_torch = sum(o.flops for o in captured.operators.values())
     assert total == pytest.approx(by_torch * 6 / 7, rel=0.06)
 

@@ -34,8 +34,9 @@ from torch_google.tpu.torch_hooks.compile_adapter import TpuAdapter
 # A function that takes a tensor's name and shape, and returns the mesh axes over which each
 # dimension is distributed.
 Shard = Callable[[str, tuple[int, ...]], Sequence[Any]]
-# A limit during a trace, high enough to have no effect: of the device's memory, because the traced
-# tensors own none but count toward it, and of Dynamo's recompilations.
+# During a trace, limits have this value, which no trace reaches. It is the limit of the device's
+# memory, because traced tensors count toward it although they own no memory, and the limit of
+# Dynamo's recompilations.
 _NO_LIMIT = 1 << 62
 
 
@@ -59,7 +60,7 @@ class Operator:
 class Captured:
     """A program that is lowered but not compiled. `arguments` holds the names of its arguments.
 
-    `precision` is JAX's matmul precision where a job would compile the program.
+    `precision` is the setting of JAX's matmul precision with which a job would compile the program.
     """
 
     lowered: jax.stages.Lowered

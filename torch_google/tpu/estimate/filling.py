@@ -99,7 +99,7 @@ def store(captured: Captured, compiled: jax.stages.Compiled) -> str:
 
 
 def _create_state(optimizer: torch.optim.Optimizer) -> None:
-    """Run the programs with which a job's first step creates the optimizer's state."""
+    """Run the programs that a job's first step runs to create the optimizer's state."""
     twin = object.__new__(type(optimizer))
     twin.__dict__.update(optimizer.__dict__)
     twin.state = defaultdict(dict)

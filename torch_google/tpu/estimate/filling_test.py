@@ -39,8 +39,8 @@ def train(batch=8):
 def infer(batch=8):
     return Net(), (torch.zeros(batch, 16),)
 """
-# The job creates the same model on the device, and runs the step. It prints the number of programs
-# that it compiled, and the number that it loaded.
+# The job creates the same model on the device, and runs the step. Then it prints how many programs
+# it compiled, and how many it loaded from the compile cache.
 _JOB = """
 import json, sys
 import torch
@@ -94,7 +94,7 @@ def test_a_job_compiles_nothing(name: str, tmp_path: Path) -> None:
     compiles, hits = json.loads(_run(tmp_path, "-c", _JOB, name, "8"))
     assert compiles == 0
     assert hits > 0
-    # With another batch size, the step is another program, which the cache does not contain.
+    # A different batch size makes a different step, which is not in the cache.
     compiles, _ = json.loads(_run(tmp_path, "-c", _JOB, name, "4"))
     assert compiles == 1
 

@@ -217,9 +217,10 @@ def _gradients(
 
 
 def _chosen(least: Array, most: Array, low: int, high: int, symmetric: bool) -> _Pair:
-    """Return the scale and zero point for a range, as fbgemm does.
+    """Return the scale and zero point that fbgemm would choose for a range.
 
-    The scale is rounded to float32. The zero point is computed in double precision from that scale.
+    As in fbgemm, the scale is rounded to float32, and the zero point is computed from the rounded
+    scale in double precision.
     """
     least, most = least.astype(jnp.float32), most.astype(jnp.float32)
     both = (least < 0) & (most > 0)
@@ -232,7 +233,7 @@ def _chosen(least: Array, most: Array, low: int, high: int, symmetric: bool) -> 
         least = jnp.where(both, (widest * bottom).astype(jnp.float32), least)
         most = jnp.where(both, (widest * top).astype(jnp.float32), most)
     least, most = jnp.minimum(least, 0.0), jnp.maximum(most, 0.0)
-    # XLA may drop a conversion to float32 and back, but not this rounding.
+    # Round with reduce_precision, because XLA may remove a conversion to float32 and back.
     scale = lax.reduce_precision((most.astype(jnp.float64) - least) / (high - low), 8, 23)
     narrow = scale.astype(jnp.float32)
     unusable = (narrow == 0) | jnp.isinf(1 / narrow)

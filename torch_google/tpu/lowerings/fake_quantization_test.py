@@ -221,7 +221,8 @@ def test_learnt_gradients_are_refused_as_on_the_cpu(dtype: torch.dtype, axis: in
 
 @pytest.mark.parametrize("seed", range(8))
 def test_the_zero_point_of_a_symmetric_range(seed: int) -> None:
-    # The zero point of [-a, a] is half an integer, so the last bit of the scale decides.
+    # In exact arithmetic, the zero point of [-a, a] is n + 1/2 for an integer n. So the last bit of
+    # the scale decides whether it is rounded up or down.
     torch.manual_seed(seed)
     most = torch.rand(()).item() * 5 + 0.1
     results = []

@@ -14,13 +14,14 @@ import torch
 from torch_google.tpu import _C
 from torch_google.tpu.release import V2_6
 
-# The number of matmuls of the long program, in the attempts of a test. 24 take at least 0.1 s.
+# The number of matmuls in the long program, for each attempt at a test. 24 matmuls take at least
+# 0.1 s.
 _ATTEMPTS = [24 << attempt for attempt in range(5)]
 _products = _ATTEMPTS[0]
 
 
 class _TooLateError(Exception):
-    """The long program ended before the test could ask whether it runs."""
+    """The long program finished before the test could query whether it was still running."""
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +32,10 @@ def _nothing_is_on_its_way() -> Iterator[None]:
 
 
 def _repeated(test: Callable[[], None]) -> Callable[[], None]:
-    """Repeat a test with longer programs, if the machine is so busy that one ended too early."""
+    """Repeat a test with a longer program each time the program finishes too early.
+
+    That happens if the machine is so busy that the test's thread falls behind.
+    """
 
     @functools.wraps(test)
     def run() -> None:
@@ -69,9 +73,9 @@ def _is_reached(event: torch.tpu.Event | torch.tpu.Stream, product: torch.Tensor
 
 
 def _elapsed(begin: torch.tpu.Event, end: torch.tpu.Event, product: torch.Tensor) -> float:
-    """Return the time between events, which must be queried while a long program runs.
+    """Return the time between two events, measured while a long program runs.
 
-    Raises _TooLateError if the program has ended.
+    Raises _TooLateError if the program has ended, as `_is_reached` does.
     """
     elapsed = begin.elapsed_time(end)
     if _C.value(product).is_ready():

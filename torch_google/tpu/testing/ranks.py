@@ -139,7 +139,7 @@ def caught(function: Callable[[], Any]) -> tuple[str, str]:
 
 
 def wait_for_file(path: str) -> None:
-    """Wait until another rank creates a file. Raises TimeoutError if none does."""
+    """Wait until another rank creates the file `path`. Raises TimeoutError if no rank does."""
     end = time.monotonic() + _PATIENCE
     while not os.path.exists(path):
         if time.monotonic() > end:

@@ -15,8 +15,8 @@ from torch_google.tpu.release import V2_6
 from torch_google.tpu.runtime.device_index import has_index, index_of
 from torch_google.tpu.runtime.dynamo_skip import untraced
 
-# Dynamo calls these functions while it traces, and uses the result as a constant. In a process, the
-# result for the same arguments never changes.
+# Dynamo calls these functions while it traces, and uses their results as constants. That is safe
+# because, within a process, the result for the same arguments never changes.
 CONSTANT = (
     "torch.tpu.device_count",
     "torch.tpu.init",
@@ -29,8 +29,8 @@ CONSTANT = (
 # Like CONSTANT, but the result can change. A guard compares it before each call to the graph.
 GUARDED = ("torch.tpu.is_initialized",)
 
-# These functions break the graph, because they read or change state that is not in the graph:
-# random numbers, memory, the current device and stream, and the settings of `torch.tpu`.
+# These functions break the graph, because they read or change state outside the graph: random
+# numbers, memory, the current device and stream, and the settings of `torch.tpu`.
 BREAKING = tuple(
     f"torch.tpu.{name}"
     for name in (
@@ -104,7 +104,8 @@ def _add_trace_rules() -> None:
         folding.constant_fold_functions_need_guards[trace_rules.load_object(name)] = None
     for name in BREAKING:
         rules[name] = SkipFunctionVariable
-        # Without this, Dynamo would trace the function's own frame after the graph break.
+        # After the graph break, Python runs the function. Without this, Dynamo would then trace
+        # the function's own frame.
         untraced(trace_rules.load_object(name))
     trace_rules.get_torch_obj_rule_map.cache_clear()
 
@@ -139,7 +140,10 @@ def _add_device_context() -> None:
 
 
 def _target_index(device: Any, optional: bool = True) -> int:
-    """Return the index of a device. A negative index means the current device: do not switch."""
+    """Return the index of a device.
+
+    A negative index means the current device, so the `with` statement does not switch.
+    """
     return index_of(device) if has_index(device) else -1
 
 

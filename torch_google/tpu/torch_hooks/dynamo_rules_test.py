@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled code calls `torch.tpu` and torch.accelerator with the same results as eager code.
+"""Calls to `torch.tpu` and torch.accelerator return the same in compiled code as in eager code.
 
-A call breaks the graph only if Dynamo would also break it for torch.cuda, or if its value changes.
+A call breaks the graph only if the same call to torch.cuda does, or if the call reads or changes
+state outside the graph.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def _is_current_in(block: Callable[[], Any], stream: torch.Stream | None) -> boo
 _DEFAULT, _STREAM = torch.tpu.default_stream(), torch.Stream(device="tpu")
 _STATE = torch.zeros(16, dtype=torch.uint8)
 
-# Calls that stay in one graph, by the name of the function. A list holds several calls to it.
+# Maps the name of a function to calls to that function that do not break the graph.
 TRACED: dict[str, list[Callable[[], object]]] = {
     "Event": [lambda: type(torch.tpu.Event())],
     "Stream": [lambda: torch.tpu.Stream(priority=-1).device],
@@ -94,7 +95,7 @@ TRACED: dict[str, list[Callable[[], object]]] = {
     "synchronize": [lambda: torch.tpu.synchronize(), lambda: torch.tpu.synchronize(0)],
 }
 
-# Calls that break the graph once, and that change nothing for the other tests.
+# Calls that each break the graph once. None changes state that the other tests depend on.
 BROKEN: dict[str, Callable[[], object]] = {
     "get_cpu_kernels": lambda: torch.tpu.get_cpu_kernels(),
     "get_eager_mode": lambda: torch.tpu.get_eager_mode(),
@@ -222,7 +223,10 @@ def test_every_function_has_a_case() -> None:
 
 
 def _breaks_of_cuda(name: str) -> int | None:
-    """Return how often torch.cuda's function breaks a graph. None if that depends on its result."""
+    """Return the number of graph breaks that a call to the function `name` of torch.cuda causes.
+
+    Returns None if the number depends on the function's result.
+    """
     function = getattr(torch.cuda, name, None)
     if trace_rules.lookup(function) is SkipFunctionVariable and inspect.isfunction(function):
         return 1
@@ -300,6 +304,8 @@ def test_dynamo_has_an_interface_to_the_device() -> None:
     assert not interface.is_dtype_supported(torch.float64)  # torch's own answer for this name
 
 
+# Calls compiled functions that read or switch the current device, once for each device that is
+# current before the call. Prints their results.
 _TWO_DEVICES = """
 import torch, torch_google.tpu
 torch_google.tpu.autoload()
