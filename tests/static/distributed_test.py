@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import json
 import pathlib
-import socket
 from collections.abc import Iterator
 
 import pytest
 
 from tests.static import program
+from tools.par.testing.ports import reserved_port
 
 _STORE = """
 import torch.distributed as dist
@@ -60,15 +60,8 @@ def test_a_group_ends_while_its_threads_let_go_of_tensors(tmp_path: pathlib.Path
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """Reserve a port, so that no other process gets it before a program listens on it.
-
-    This process binds the port but does not listen on it. Both sockets have SO_REUSEADDR, so
-    the program can bind the same port.
-    """
-    with socket.socket() as reserved:
-        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        reserved.bind(("127.0.0.1", 0))
-        yield reserved.getsockname()[1]
+    with reserved_port() as number:
+        yield number
 
 
 @pytest.mark.parametrize("standalone", [True, False])

@@ -6,13 +6,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tools.par.testing.ports import reserved_port
 from torch_google.launch import torchrun_arguments
 from torch_google.launch.testing import waiting
 
@@ -76,15 +76,8 @@ def test_two_processes_on_one_machine(tmp_path: Path) -> None:
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """Reserve a port for the program, so that no other process gets it.
-
-    This process binds the port but does not listen on it. Both sockets set SO_REUSEADDR, so
-    the program can bind the port while it is reserved.
-    """
-    with socket.socket() as reserved:
-        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        reserved.bind(("127.0.0.1", 0))
-        yield reserved.getsockname()[1]
+    with reserved_port() as number:
+        yield number
 
 
 @pytest.mark.full

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
 import tempfile
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tools.par.testing.ports import reserved_port
 from torch_google.multiprocessing import launch
 
 _SCENARIOS = "torch_google.multiprocessing.testing.process_scenarios"
@@ -94,15 +94,8 @@ def test_the_same_file_under_torchrun() -> None:
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """Reserve a port for the program, so that no other process gets it.
-
-    This process binds the port but does not listen on it. Both sockets set SO_REUSEADDR, so
-    the program can bind the port while it is reserved.
-    """
-    with socket.socket() as reserved:
-        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        reserved.bind(("127.0.0.1", 0))
-        yield reserved.getsockname()[1]
+    with reserved_port() as number:
+        yield number
 
 
 @pytest.mark.full

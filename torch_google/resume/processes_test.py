@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tools.par.testing.ports import reserved_port
 from torch_google.resume.testing import train
 
 _TORCHRUN = ["-m", "torch.distributed.run"]
@@ -156,15 +156,8 @@ def test_one_process_ends_with_the_status_of_sigterm(
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """Reserve a port, so that no other process gets it before a program listens on it.
-
-    This process binds the port but does not listen on it. Both sockets have SO_REUSEADDR, so
-    the program can bind the same port.
-    """
-    with socket.socket() as reserved:
-        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        reserved.bind(("127.0.0.1", 0))
-        yield reserved.getsockname()[1]
+    with reserved_port() as number:
+        yield number
 
 
 @pytest.mark.full

@@ -23,6 +23,7 @@ from tools.importer.origins import GitSnapshot, open_pin, resolve
 from tools.importer.origins.origin_fixtures import Lines, commit_files, git, make_project
 from tools.importer.project import Project
 from tools.importer.snapshot import EXECUTABLE, SYMLINK, Blob
+from tools.par.testing.ports import reserved_port
 
 _FILES: dict[str, bytes | None] = {
     "torch/x.py": b"one\r\n",
@@ -183,12 +184,7 @@ def test_addresses_that_are_refused(project: Project, origin: str, message: str)
 @pytest.fixture(name="server")
 def _server(upstream: Path) -> Iterator[str]:
     """Start a git server for all repositories next to `upstream`, and yield its URL."""
-    with socket.socket() as reserved:
-        # Hold the port until the server listens. This process binds the port but does not listen on
-        # it. Both sockets have SO_REUSEADDR, so the server can bind the same port.
-        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        reserved.bind(("127.0.0.1", 0))
-        port = reserved.getsockname()[1]
+    with reserved_port() as port:
         daemon = subprocess.Popen(
             ["git", "daemon", "--export-all", "--listen=127.0.0.1", f"--port={port}",
              f"--base-path={upstream.parent}", "--reuseaddr"],

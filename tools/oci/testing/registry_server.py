@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import socket
 import subprocess
 import time
 import urllib.error
@@ -14,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tools.par.testing.ports import reserved_port
 
 USER, PASSWORD = "tester", "correct"
 # The password's bcrypt hash, the only kind that the registry accepts.
@@ -34,13 +35,7 @@ def running(directory: Path) -> Iterator[str]:
     if program is None:
         return pytest.skip("this machine has no docker-registry: `apt-get install docker-registry`")
     with contextlib.ExitStack() as stack:
-        # Reserve a port, so that no other process gets it before the server listens. This process
-        # binds the port but does not listen on it. Both sockets set SO_REUSEADDR, so the server can
-        # bind the port while it is reserved.
-        reserved = stack.enter_context(socket.socket())
-        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        reserved.bind(("127.0.0.1", 0))
-        port = reserved.getsockname()[1]
+        port = stack.enter_context(reserved_port())
         (directory / "htpasswd").write_text(f"{USER}:{_HASH}\n")
         config = directory / "config.yml"
         config.write_text(_CONFIG.format(directory=directory, port=port))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -25,6 +24,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from tools.par.testing.budget import only_full
+from tools.par.testing.ports import reserved_port
 from torch_google.tpu import _C
 from torch_google.tpu.collectives.transport import Transport
 from torch_google.tpu.release import V2_6
@@ -263,15 +263,8 @@ dist.destroy_process_group()
 
 @pytest.fixture
 def port() -> Iterator[str]:
-    """Reserve a port for rank 0, so that no other process gets it.
-
-    This process binds the port but does not listen on it. Both sockets set SO_REUSEADDR, so
-    rank 0 can bind the port while it is reserved.
-    """
-    with socket.socket() as reserved:
-        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        reserved.bind(("127.0.0.1", 0))
-        yield str(reserved.getsockname()[1])
+    with reserved_port() as number:
+        yield str(number)
 
 
 def _start(environ: dict[str, str], *arguments: str) -> subprocess.Popen[str]:
