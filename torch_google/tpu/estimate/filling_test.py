@@ -42,7 +42,8 @@ def infer(batch=8):
 # The job creates the same model on the device, and runs the step. Then it prints how many programs
 # it compiled, and how many it loaded from the compile cache.
 _JOB = """
-import json, sys
+import json, os, sys
+sys.path.insert(0, os.getcwd())
 import torch
 from torch_google.tpu import autoload
 autoload()
@@ -68,13 +69,14 @@ print(json.dumps([done.compiles, done.disk_hits]))
 def _run(directory: Path, *arguments: str) -> str:
     environment = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(directory), *sys.path]),
+        "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path)),
         "TORCH_TPU_COMPILE_CACHE": str(directory / "cache"),
         "TORCH_TPU_PLATFORM": "cpu",
         "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
     }
     done = subprocess.run(
         [sys.executable, *arguments],
+        cwd=directory,  # where the command looks for the module; a PAR ignores PYTHONPATH
         env=environment,
         capture_output=True,
         text=True,
