@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 
+from tools.par.testing.budget import only_full
 from torch_google.tpu.estimate import command, fill_for_cpu
 from torch_google.tpu.release import V2_6
 
@@ -87,7 +88,7 @@ def _run(directory: Path, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("name", ["train", "infer"])
+@pytest.mark.parametrize("name", ["train", *only_full("infer")])
 def test_a_job_compiles_nothing(name: str, tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(_MODULE)
     options = ["--topology=cpu", "--fill-cache", "--batch=8"]
