@@ -29,7 +29,7 @@ bool fits(size_t limit, int64_t live, size_t bytes) {
 }  // namespace
 
 Allocator& Allocator::get() {
-  // Never destroyed, because boxes held by static variables may be destroyed
+  // Never destroyed, because boxes owned by static variables may be destroyed
   // later.
   static auto* instance = new Allocator;
   return *instance;
@@ -111,7 +111,7 @@ void Allocator::resetPeakStats(c10::DeviceIndex device) {
 }
 
 void Allocator::set_limit(c10::DeviceIndex device, size_t bytes) {
-  // Do not call check_device() here, because it may start the platform.
+  // Do not call check_device() here, because it may initialize PJRT.
   TORCH_CHECK_INDEX(device >= 0 && device < kMaxDevices,
                     "tpu: no device tpu:", static_cast<int>(device),
                     "; there are at most ", static_cast<int>(kMaxDevices));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device's allocator. It returns fake addresses that must not be
+// The tpu device's allocator. It returns fake addresses that must not be
 // dereferenced, and keeps memory statistics.
 #pragma once
 
@@ -24,8 +24,8 @@ class Allocator final : public c10::DeviceAllocator {
   c10::DataPtr allocate(size_t bytes) override;
   c10::DataPtr allocate_on(size_t bytes, c10::DeviceIndex device);
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
-  // Returns the box of the storage with this data pointer, or null if this
-  // device did not allocate it.
+  // Returns the box of the storage with this data pointer, or null if the
+  // pointer does not come from this allocator.
   static Box* box(const c10::DataPtr& pointer);
   void copy_data(void* target, const void* source,
                  std::size_t bytes) const override;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pending results of one collective, delivered by a background thread on
-// the host.
+// The pending results of one collective, which a background thread delivers.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,9 +19,9 @@ namespace torch_google::tpu {
 // signals.
 inline constexpr std::chrono::milliseconds kPollInterval{200};
 
-// A box holds an arrival, and reads the results only when the box's value is
-// needed. Therefore the delivering thread does not need the GIL. All member
-// functions are thread-safe.
+// A box (box.h) keeps a pointer to an arrival, and reads the results only when
+// the box's value is needed. Therefore the delivering thread does not need the
+// GIL. All member functions are thread-safe.
 class Arrival {
  public:
   // wait() calls `poll` about five times a second, without the GIL. `poll` may
@@ -46,11 +45,10 @@ class Arrival {
   // the main thread.
   bool wait(std::chrono::milliseconds timeout = {});
   // Returns the storage of one output. Throws the error if the collective
-  // failed. Call it only when the arrival is done.
+  // failed. The arrival must be done.
   at::Tensor storage(size_t output) const;
   // Returns one output as a jax.Array, or null if the outputs are on the host.
-  // Throws the error if the collective failed. Call it only when the arrival is
-  // done.
+  // Throws the error if the collective failed. The arrival must be done.
   SharedObject array(size_t output) const;
   // Calls `callback` in the thread that completes the arrival, or immediately
   // if the arrival is already done.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Autocast for the device, with torch's own lists of the operators that run in
-// lower precision or in float32.
+// Autocast for the tpu device, with torch's own lists of the operators that run
+// in lower precision or in float32.
 #include <ATen/autocast_mode.h>
 #include <torch/library.h>
 
@@ -11,8 +11,8 @@ TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFallthrough());
 }
 
-// torch's macros expect the library to be named `m`. They are expanded inside
-// the namespace at::autocast, where they look up their policies.
+// torch's macros expect the library to be named `m`. They name torch's cast
+// policies without a namespace, so they must be expanded inside at::autocast.
 TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
 #define TORCH_GOOGLE_LOWER(...) \
   KERNEL_PRIVATEUSEONE(__VA_ARGS__, lower_precision_fp)

@@ -38,10 +38,10 @@ class Backend final : public c10d::Backend {
         : c10d::Backend::Options("tpu", timeout) {}
   };
 
-  // `gloo` connects the ranks for device tensors, `cpu` for CPU tensors. Each
-  // has its own connections, because gloo matches the calls on a connection by
-  // their order. `transport` moves the data of collectives between devices. If
-  // it is null, gloo moves the data through the host.
+  // `gloo` transfers device tensors between the ranks, and `cpu` transfers CPU
+  // tensors. Each has its own connections, because gloo matches the calls on a
+  // connection by their order. `transport` moves the data of collectives
+  // between devices. If it is null, gloo moves the data through the host.
   Backend(c10::intrusive_ptr<c10d::Backend> gloo,
           c10::intrusive_ptr<c10d::Backend> cpu,
           c10::intrusive_ptr<c10d::Store> store, HostGroup::Names names,
@@ -112,7 +112,7 @@ class Backend final : public c10d::Backend {
   // Return false so that batch_isend_irecv() issues every send and recv
   // separately. If one failed inside a coalescing block, torch would ignore all
   // later collectives of the group. Explicit coalescing blocks still work. In
-  // v2.6, batch_isend_irecv() uses such a block only on CUDA.
+  // torch v2.6, batch_isend_irecv() uses such a block only on CUDA.
   bool supportsCoalescing() const override { return false; }
 #endif
   void startCoalescing() override {
@@ -136,8 +136,8 @@ class Backend final : public c10d::Backend {
     auto collective = make(OpType::BROADCAST, "broadcast", options.timeout);
     collective.root = static_cast<int>(options.rootRank);
     if (transport_) {
-      // All ranks run the same program, so each rank passes the tensor as both
-      // input and output.
+      // All ranks run the same compiled program, so each rank passes the tensor
+      // as both input and output.
       collective.inputs = collective.outputs = {single(collective, tensors)};
     } else {
       (getRank() == options.rootRank

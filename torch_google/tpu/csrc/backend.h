@@ -16,7 +16,8 @@ namespace torch_google::tpu {
 void define_backend(pybind11::module_& module);
 
 // Returns the host group of the process group with this name. Throws if this
-// process has no such group with the `tpu` backend. Call it with the GIL.
+// process has no such group with the `tpu` backend. The caller must hold the
+// GIL.
 std::shared_ptr<HostGroup> host_group(const std::string& name);
 
 }  // namespace torch_google::tpu

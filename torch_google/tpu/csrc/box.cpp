@@ -67,7 +67,7 @@ std::pair<Sizes, c10::ScalarType> natural_of(const c10::TensorImpl& tensor,
 }  // namespace
 
 std::mutex& Box::mutex() {
-  // Never destroyed, because boxes held by static variables may be destroyed
+  // Never destroyed, because boxes owned by static variables may be destroyed
   // later.
   static auto* instance = new std::mutex;
   return *instance;

@@ -54,10 +54,10 @@ class Box {
   Box(const Box&) = delete;
   Box& operator=(const Box&) = delete;
 
-  // The natural shape: the shape of the jax.Array that holds all elements of
+  // The natural shape: the shape of the jax.Array that contains all elements of
   // the storage in order.
   Sizes shape;
-  // Undefined until the first tensor is created over the storage.
+  // Undefined until the first tensor that uses the storage is created.
   c10::ScalarType dtype = c10::ScalarType::Undefined;
   const c10::DeviceIndex device;
 
@@ -65,8 +65,8 @@ class Box {
   Sharding sharding() const { return sharding_; }
 
   bool has_shape() const { return dtype != c10::ScalarType::Undefined; }
-  // Sets the natural shape to that of a tensor over this storage, unless the
-  // box already has one.
+  // Sets the natural shape to that of a tensor that uses this storage, unless
+  // the box already has a natural shape.
   void settle(const c10::TensorImpl& tensor);
   // torch copies a storage through a one-dimensional tensor of bytes, which
   // gives the new box the shape of that tensor. If the box has such a shape and
@@ -75,7 +75,7 @@ class Box {
   void resettle(const c10::TensorImpl& tensor);
   // Returns a borrowed reference to the value. First runs the trace that
   // computes the value, or waits for the collective that does. A box that was
-  // never written contains zeros.
+  // never written to contains zeros.
   PyObject* value(Reason reason);
   // Returns whether `array` is the current value, with no pending write or
   // error.
@@ -96,19 +96,19 @@ class Box {
   // Sets the sharding of an unwritten box.
   void set_blank_sharding(Sharding sharding) { sharding_ = sharding; }
   // Makes an output of a collective the next value of the box. If the box is
-  // written before that output is read, the output is dropped.
+  // written to before that output is read, the output is dropped.
   void expect(std::shared_ptr<Arrival> arrival, size_t output);
   // Returns the collective that computes the value, or null.
   const std::shared_ptr<Arrival>& arrival() const { return arrival_; }
   size_t output() const { return output_; }
-  // Returns whether the box reads as zeros because it was never written.
+  // Returns whether the box reads as zeros because it was never written to.
   bool is_blank() const { return !value_ && !writer_ && !arrival_ && !error_; }
   // Resizes the storage. Keeps existing elements, and fills new ones with
   // zeros.
   void resize(size_t bytes);
   size_t bytes() const { return bytes_; }
-  // Marks the value's buffer as visible to code outside this device's runtime,
-  // so that it is never donated.
+  // Marks the value's buffer as visible to code outside the tpu device's
+  // runtime, so that it is never donated.
   void share();
   bool is_shared() const { return shared_; }
 
@@ -128,7 +128,7 @@ class Box {
   friend class FusedTrace;
 
   // Removes this box from the traces that refer to it, and drops the collective
-  // that it waits for. Call it with mutex() held.
+  // that it waits for. The caller must hold mutex().
   void unlink();
   // Waits for the collective, and stores its output or its error.
   void receive();
@@ -158,11 +158,11 @@ class Box {
   Box* next_ = nullptr;
 };
 
-// Returns sizes as a Python tuple. Call it with the GIL.
+// Returns sizes as a Python tuple. The caller must hold the GIL.
 Ref tuple_of(const Sizes& sizes);
 
-// Returns the box of a storage or of a tensor's storage. Throws if this device
-// did not allocate the storage.
+// Returns the box of a storage or of a tensor's storage. Throws if the storage
+// does not come from the tpu device's allocator.
 Box& box_of(const c10::StorageImpl& storage);
 Box& box_of(const c10::TensorImpl& tensor);
 

@@ -18,16 +18,17 @@ namespace torch_google::tpu {
 using Tensors = std::vector<at::Tensor>;
 
 #if TORCH_GOOGLE_TORCH_2_6
-// v2.6 has no name for this type. The value is that of later releases.
+// torch v2.6 has no name for this type. The value is the one that later
+// releases use.
 inline constexpr auto kReduceScatterTensorCoalesced = c10d::OpType{19};
 #else
 inline constexpr auto kReduceScatterTensorCoalesced =
     c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED;
 #endif
 
-// A collective only reads `inputs` and only writes `outputs`. The tensor of an
-// in-place all_reduce is in both lists. A rank that contributes nothing has no
-// inputs, and a rank that receives nothing has no outputs.
+// A collective only reads `inputs` and only writes to `outputs`. The tensor of
+// an in-place all_reduce is in both lists. A rank that contributes nothing has
+// no inputs, and a rank that receives nothing has no outputs.
 struct Collective {
   c10d::OpType type = c10d::OpType::UNKNOWN;
   std::string name;  // the name in torch.distributed, such as all_reduce

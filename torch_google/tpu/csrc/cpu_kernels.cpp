@@ -28,9 +28,9 @@ namespace py = pybind11;
 // Fused mode compiles a call once it has occurred in this many rounds; see
 // end_round().
 constexpr uint32_t kRounds = 3;
-// If a kind has occurred with more than kManySizes sizes, a call must occur in
-// kManyRounds rounds instead of kRounds, because a program for one of so many
-// sizes is unlikely to be reused for long.
+// If a kind of call has occurred with more than kManySizes sizes, a call must
+// occur in kManyRounds rounds instead of kRounds, because a program for one of
+// so many sizes is unlikely to be reused for long.
 constexpr size_t kManySizes = 16;
 constexpr uint32_t kManyRounds = 8;
 // A round ends after this many calls, unless the host reads a value earlier.
@@ -131,8 +131,8 @@ at::Tensor host_values(Box& box) {
   }
 }
 
-// Returns the result, cloned if necessary, as a tensor that fills a storage of
-// its own and has the strides of a result on the device.
+// Returns the result, cloned if necessary, as a tensor that covers a storage of
+// its own and has the strides that the result would have on the device.
 at::Tensor owned(const at::Tensor& result,
                  const std::vector<const c10::StorageImpl*>& others) {
   const bool is_own = std::find(others.begin(), others.end(),
@@ -213,8 +213,8 @@ class HostCall {
     });
   }
 
-  // Returns whether the written storages still hold the values that the kernel
-  // read. Another thread may have replaced them.
+  // Returns whether the written storages still contain the values that the
+  // kernel read. Another thread may have replaced them.
   bool is_up_to_date() const {
     return std::all_of(copies_.begin(), copies_.end(), [](const Copy& copy) {
       const auto& now = copy.box->arrival();
@@ -268,7 +268,7 @@ class HostCall {
   }
 
   // Returns whether the results have the layouts that a program would give
-  // them. `expected` has the form of CompiledOp.results.
+  // them. `expected` has the format of CompiledOp.results.
   bool matches(PyObject* expected) const {
     const Ref items =
         Ref::checked(PySequence_Fast(expected, "tpu: expected results"));
@@ -335,7 +335,7 @@ class HostCall {
   struct Copy {
     Box* box;
     at::Tensor values;
-    std::shared_ptr<Arrival> arrival;  // holds the values that the kernel read
+    std::shared_ptr<Arrival> arrival;  // contains the values the kernel read
   };
 
   c10::IValue moved(const c10::IValue& value, bool is_written) {

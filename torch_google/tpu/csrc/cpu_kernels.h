@@ -14,20 +14,20 @@
 
 namespace torch_google::tpu {
 
-// Whether strict and fused mode use CPU kernels. Python sets this when the
-// platform starts.
+// Whether strict and fused mode use CPU kernels. Python sets this when it
+// initializes PJRT.
 bool uses_cpu_kernels();
 void set_uses_cpu_kernels(bool enabled);
 
 // Sets the Python function that decides which calls may use CPU kernels; see
-// eager/cpu_kernels.py. The function takes the arguments of miss(). It returns
-// the expected results if the call may use its CPU kernel, otherwise an
+// eager/cpu_kernels.py. The function takes the same arguments as miss(). It
+// returns the expected results if the call may use its CPU kernel, otherwise an
 // Admission.
 void set_cpu_kernel_policy(PyObject* admit);
 
-// Starts a new round. Fused mode compiles calls that recur in several rounds. A
-// read by the host starts a new round, because it usually marks the end of a
-// training step or of a generated token.
+// Starts a new round. Fused mode compiles calls that recur in several rounds.
+// When the host reads a value, a new round starts, because a read usually marks
+// the end of a training step or the completion of a token.
 void end_round();
 
 // The number of operator calls that ran on CPU kernels.

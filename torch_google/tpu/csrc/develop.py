@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build `torch_google/tpu/_C.so` next to the sources, for the torch that this interpreter imports.
+"""Build `torch_google/tpu/_C.so` next to the sources, for the installed torch.
 
 For development in a virtual environment, run `python torch_google/tpu/csrc/develop.py`; Bazel
-builds the same library from BUILD. The script first generates the table of operators with
+builds the same library from BUILD. The script first generates the operator policy table with
 operator_policy.py. A source file is recompiled if it, or a header that it includes, has changed.
 torch's headers are precompiled once. The library is replaced atomically, so a running process keeps
 the old one.
@@ -30,7 +30,7 @@ _FLAGS = (
     f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}",
 )
 _LIBRARIES = ("-lc10", "-ltorch", "-ltorch_cpu", "-ltorch_python")
-# Headers that most source files include, and that take most of the time to parse.
+# Headers that most source files include, and that take the longest to parse.
 _SLOW_HEADERS = ("torch/csrc/utils/pybind.h", "torch/library.h", "ATen/core/Tensor.h")
 
 
@@ -68,7 +68,7 @@ def main(argv: list[str]) -> int:
 
 
 def _objects() -> Path:
-    """Return the folder for the object files of this torch, these flags and this checkout."""
+    """Return the directory for object files, one for each torch, set of flags and checkout."""
     inputs = repr((torch.__version__, torch.__file__, _FLAGS, str(_ROOT)))
     name = f"torch_google_tpu_{hashlib.sha256(inputs.encode()).hexdigest()[:16]}"
     folder = Path(tempfile.gettempdir()) / name
@@ -131,7 +131,7 @@ def _includes() -> list[str]:
 
 
 def _xla_headers() -> Path:
-    """Return jaxlib's folder of XLA FFI headers, without importing JAX for `ffi.include_dir()`."""
+    """Return jaxlib's directory of XLA FFI headers. `ffi.include_dir()` would import JAX."""
     found = importlib.util.find_spec("jaxlib")
     if found is None or found.origin is None:
         raise ModuleNotFoundError("develop.py: no jaxlib. Install it in this environment")

@@ -154,7 +154,7 @@ class HandlerCall {
                        [self](Collective& job) { return self->prepare(job); });
   }
 
-  // Copies the results to XLA's buffers and fulfils the promise. `error` is
+  // Copies the results to XLA's buffers and fulfills the promise. `error` is
   // null if the collective succeeded.
   void end(const Arrival* arrival, std::exception_ptr error) {
     if (!error) {
@@ -284,8 +284,8 @@ ffi::Future run_call(std::string_view name, std::string_view group,
     call->end(nullptr, error);
     return future;
   }
-  // Fulfil the promise in a separate thread, because XLA runs the dependent
-  // operations in the thread that fulfils it, and the group's thread must stay
+  // Fulfill the promise in a separate thread, because XLA runs the dependent
+  // operations in the thread that fulfills it, and the group's thread must stay
   // free. wait() also checks for failures of other ranks.
   run_apart([call, arrival] {
     arrival->wait();

@@ -75,8 +75,8 @@ FlightRecord::~FlightRecord() {
 FlightRecorder::FlightRecorder() : capacity_(capacity()) {}
 
 FlightRecorder& FlightRecorder::get() {
-  // Never destroyed, because its records hold Python objects, and static
-  // destructors run after the interpreter has ended.
+  // Never destroyed, because its records own references to Python objects, and
+  // static destructors run after the interpreter has ended.
   static auto* instance = new FlightRecorder;
   return *instance;
 }

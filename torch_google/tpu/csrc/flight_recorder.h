@@ -50,8 +50,8 @@ class FlightRecorder {
  public:
   static FlightRecorder& get();
 
-  // Adds a record and returns it, or null if recording is off. Call it with the
-  // GIL.
+  // Adds a record and returns it, or null if recording is off. The caller must
+  // hold the GIL.
   std::shared_ptr<FlightRecord> add(const Collective& collective,
                                     const std::string& group,
                                     const std::string& description, int rank,
@@ -61,8 +61,8 @@ class FlightRecorder {
   void add_group(const std::string& group, std::vector<int64_t> global_ranks);
 
   // Returns the records as dictionaries, oldest first, and the groups with
-  // their ranks. collectives/flight_recorder.py writes them to a file. Call it
-  // with the GIL.
+  // their ranks. collectives/flight_recorder.py writes them to a file. The
+  // caller must hold the GIL.
   pybind11::tuple describe();
 
  private:

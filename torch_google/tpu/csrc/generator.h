@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device's random number generator. Its state is a seed and an offset,
-// which is the number of operators that have drawn random numbers.
+// The tpu device's random number generator. Its state is a seed and an offset,
+// which counts the operators that have drawn random numbers.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -43,7 +43,7 @@ class Generator final : public c10::GeneratorImpl {
 };
 
 const at::Generator& default_generator(c10::DeviceIndex device);
-// Seeds the generators of all possible devices, without starting the platform.
+// Seeds the generators of all possible devices, without initializing PJRT.
 void seed_all(uint64_t seed);
 
 }  // namespace torch_google::tpu

@@ -34,7 +34,7 @@ void refuse_child() {
               "'spawn' start method, or use the device only in the children");
 }
 
-// An event wraps a Marker (runtime/events.py), which holds the values that
+// An event wraps a Marker (runtime/events.py), which references the values that
 // existed when the event was recorded.
 struct Event {
   PyObject* marker;
@@ -86,8 +86,8 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     return old;
   }
   c10::Device getDevice() const override { return {kDevice, this_device}; }
-  // Device guards call exchangeDevice and uncheckedSetDevice; users' functions
-  // call setDevice.
+  // Device guards call exchangeDevice and uncheckedSetDevice. Functions that
+  // users call to select a device call setDevice.
   void setDevice(c10::Device device) const override {
     exchangeDevice(device);
     selected = true;
@@ -216,7 +216,7 @@ void start() {
   }
   refuse_child();
   Gil gil;
-  // The call may release the GIL, but startup.start() serialises concurrent
+  // The call may release the GIL, but startup.start() serializes concurrent
   // calls.
   Ref count = Ref::checked(PyObject_CallNoArgs(callbacks().start));
   const long found = PyLong_AsLong(count.get());

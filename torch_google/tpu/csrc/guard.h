@@ -10,18 +10,18 @@ namespace torch_google::tpu {
 constexpr c10::DeviceType kDevice = c10::DeviceType::PrivateUse1;
 constexpr c10::DeviceIndex kMaxDevices = 64;
 
-// Starts the platform. Idempotent. Throws in a child process if the parent had
-// started the platform before the fork.
+// Initializes PJRT and registers the device's kernels with torch. Idempotent.
+// Throws in a child process if the parent had initialized PJRT before the fork.
 void start();
 bool started();
-// Stops autograd's device threads before the interpreter is finalised, because
-// they would try to take its GIL afterwards.
+// Stops autograd's device threads before the interpreter is finalized, because
+// they would try to acquire its GIL afterwards.
 void finish();
 // Marks this process as forked. Runs in the child after a fork.
 void forked();
 bool is_forked();
-// Sets the device count that is reported until the platform starts. torch asks
-// for the count early, and must not have to wait for the start.
+// Sets the device count to report until PJRT is initialized. torch queries the
+// count early, and the query must not wait for the initialization.
 void expect_devices(c10::DeviceIndex count);
 c10::DeviceIndex device_count();
 

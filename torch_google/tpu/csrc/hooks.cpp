@@ -70,7 +70,8 @@ void register_hooks() {
   static Hooks hooks;
   at::RegisterPrivateUse1HooksInterface(&hooks);
 #if TORCH_GOOGLE_TORCH_2_6
-  // In v2.6, torch.Generator("tpu") uses this registry instead of the hooks.
+  // In torch v2.6, torch.Generator("tpu") uses this registry instead of the
+  // hooks.
   static const at::_GeneratorRegister generators(
       [](c10::DeviceIndex device) { return hooks.getNewGenerator(device); });
 #endif

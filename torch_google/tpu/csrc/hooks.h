@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device's PrivateUse1 hooks: the functions that torch calls for its
+// The tpu device's PrivateUse1 hooks: the functions that torch calls for its
 // current accelerator.
 #pragma once
 

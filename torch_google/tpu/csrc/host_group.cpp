@@ -194,8 +194,9 @@ void HostGroup::work(LaneKey key) {
   }
 }
 
-// If the ranks disagree, or an input failed to compute, only this job fails.
-// Any other error means that the connection failed, and breaks the group.
+// If the ranks disagree, or the computation of an input failed, only this job
+// fails. Any other error means that the connection failed, and breaks the
+// group.
 void HostGroup::run_job(Job& job) {
   try {
     {

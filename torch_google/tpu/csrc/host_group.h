@@ -45,7 +45,7 @@ class HostGroup : public std::enable_shared_from_this<HostGroup> {
   struct Exchanged {
     Tensors payloads;         // the payload of each rank
     int64_t largest = 0;      // bytes of the largest part sent to a rank
-    bool same_layout = true;  // whether all ranks gave the same layout
+    bool same_layout = true;  // whether all ranks passed the same layout
   };
   struct Results {
     Tensors storages;  // the outputs, which the arrival delivers
@@ -67,7 +67,7 @@ class HostGroup : public std::enable_shared_from_this<HostGroup> {
   // Queues a collective, send or recv. Throws if this rank's arguments are
   // invalid; for a collective, the other ranks then get an error as well. If
   // the device moves the data, `layout` describes the tensors' layouts in their
-  // storages; otherwise it is empty. Call it with the GIL.
+  // storages; otherwise it is empty. The caller must hold the GIL.
   std::shared_ptr<Arrival> post(Collective collective, Prepare prepare,
                                 std::shared_ptr<int> source = nullptr,
                                 std::string layout = "");
@@ -96,7 +96,8 @@ class HostGroup : public std::enable_shared_from_this<HostGroup> {
     std::string refusal;
     Prepare prepare;
     std::shared_ptr<Arrival> arrival;
-    // Receives the sender's rank if recv accepts any rank, otherwise null.
+    // The sender's rank is stored here if recv accepts messages from any rank.
+    // Otherwise null.
     std::shared_ptr<int> source;
     std::string layout;
     std::unique_ptr<Turn> turn;  // null unless the device moves the data

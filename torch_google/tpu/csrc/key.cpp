@@ -104,7 +104,7 @@ int64_t misfits(const Call& call) {
 }
 
 // Returns whether the first tensor's dtype can represent the fill value, which
-// must be the call's last number.
+// must be the last of the call's numbers.
 bool fits_tensor(const Call& call, Arguments /*unused*/) {
   return is_of(call.numbers.back(), call.tensors.front()->scalar_type());
 }
@@ -452,7 +452,7 @@ void describe(const SchemaInfo& schema_info,
 
 bool is_number(const at::Tensor& tensor, bool scalars_are_inputs) {
   if (tensor.scalar_type() == at::kUInt64) {
-    return false;  // inputs are int64, which cannot hold all of uint64
+    return false;  // inputs are int64, which cannot represent all of uint64
   }
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
     // A bool cannot be an input: True would become the integer 1.

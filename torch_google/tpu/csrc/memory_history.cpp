@@ -19,7 +19,7 @@ int64_t epoch_microseconds() {
 }  // namespace
 
 MemoryHistory& MemoryHistory::get() {
-  // Never destroyed, because boxes held by static variables may be destroyed
+  // Never destroyed, because boxes owned by static variables may be destroyed
   // later.
   static auto* instance = new MemoryHistory;
   return *instance;

@@ -22,7 +22,8 @@ namespace torch_google::tpu {
 class MemoryHistory {
  public:
   struct Stack {
-    // The code object and instruction offset of each frame, innermost first.
+    // The code object and instruction offset of each frame, innermost frame
+    // first.
     std::vector<std::pair<SharedObject, int>> frames;
     // The label that the allocating thread had at the time of the allocation.
     // See set_label().
@@ -41,8 +42,9 @@ class MemoryHistory {
 
   static MemoryHistory& get();
 
-  // Forgets earlier events, and from now on keeps the last `entries` events
-  // with at most `frames` frames each. If `entries` is 0, stops recording.
+  // Discards earlier events and starts to record: keeps the last `entries`
+  // events, with at most `frames` frames each. If `entries` is 0, stops
+  // recording.
   void start(size_t entries, size_t frames);
   bool is_recording() const { return recording_; }
   // Returns the events, oldest first.

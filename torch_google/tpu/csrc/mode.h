@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Execution settings. Each has a value for the process, which a thread may
+// Execution settings. Each has a process-wide value, which a thread may
 // override.
 #pragma once
 
@@ -45,8 +45,8 @@ int global(Setting setting);
 void set_thread(Setting setting, std::optional<int> value);
 std::optional<int> of_thread(Setting setting);
 
-// A snapshot of the settings that are in effect for this thread. Create it with
-// the GIL held.
+// A snapshot of the settings that are in effect for this thread. The creating
+// thread must hold the GIL.
 class ThreadSettings {
  public:
   ThreadSettings();

@@ -238,7 +238,7 @@ bool is_blank(const at::Tensor& tensor) { return box_in(tensor).is_blank(); }
 #if TORCH_GOOGLE_TORCH_2_6
 
 // Returns memory statistics in the format of torch.accelerator.memory_stats(),
-// which v2.6 lacks.
+// which torch v2.6 lacks.
 py::dict memory_stats(c10::DeviceIndex device) {
   const auto stats = Allocator::get().getDeviceStats(device);
   py::dict found;

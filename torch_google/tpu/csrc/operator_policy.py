@@ -35,7 +35,7 @@ class NumberCheck(enum.Enum):
 
 
 class Releases(enum.Enum):
-    """The torch releases that have an operator."""
+    """The torch releases that provide an operator."""
 
     ALL = "all"
     V2_6 = "v2.6"
@@ -55,9 +55,9 @@ class Policy:
 
 
 POLICIES: Final = (
-    # A copy between devices is a transfer, not a program.
+    # A copy between devices is performed by a transfer, not by a program.
     Policy(name="aten::copy_", crosses_devices=True),
-    # In x[i] and x[i] = y, i may be a CPU tensor, as on every device.
+    # In x[i] and x[i] = y, i may be a CPU tensor, whatever the device of x.
     *(
         Policy(name=f"aten::{name}", takes_indices=True)
         for name in (
@@ -66,7 +66,7 @@ POLICIES: Final = (
         )
     ),
     # Parameters of random distributions. torch's kernels for other devices check them at run time,
-    # but a program cannot raise errors.
+    # but a compiled program cannot raise errors.
     Policy(name="aten::uniform", numbers=NumberCheck.ASCENDING),  # numbers: from, to
     Policy(name="aten::uniform_", numbers=NumberCheck.ASCENDING),
     Policy(name="aten::normal_", numbers=NumberCheck.NOT_NEGATIVE),  # numbers: mean, std
@@ -77,8 +77,8 @@ POLICIES: Final = (
     Policy(name="aten::cauchy_", numbers=NumberCheck.POSITIVE),  # numbers: median, sigma
     Policy(name="aten::exponential_", numbers=NumberCheck.POSITIVE),
     Policy(name="aten::log_normal_", numbers=NumberCheck.POSITIVE),  # numbers: mean, std
-    # Operators with a fill value, which the dtype must represent. uint8, for example, cannot
-    # represent 300.
+    # Operators with a fill value, which the dtype must be able to represent. uint8, for example,
+    # cannot represent 300.
     Policy(name="aten::full", numbers=NumberCheck.FITS_DTYPE),
     *(
         Policy(name=f"aten::{name}", numbers=NumberCheck.FITS_TENSOR)
@@ -89,8 +89,8 @@ POLICIES: Final = (
     ),
 )
 
-# Scalar arguments with these names have their integer values in the key, whatever the operator.
-# alpha in add(x, y, alpha=1), for example, is nearly always the integer 1.
+# If a scalar argument with one of these names is an integer, its value is in the cache key, for
+# every operator. alpha in add(x, y, alpha=1), for example, is nearly always the integer 1.
 KEYED_INTEGERS: Final = ("alpha",)
 
 

@@ -64,7 +64,7 @@ def test_checked_operators_take_numbers() -> None:
     for policy in POLICIES:
         if policy.numbers is not None:
             types = {str(a.type) for schema in _schemas([policy.name]) for a in schema.arguments}
-            # `types` is empty if only the other torch release has the operator.
+            # `types` is empty if the operator exists only in the other torch release.
             assert not types or types & {"number", "float"}, policy
 
 
@@ -132,7 +132,7 @@ def test_cpp_names_no_operator() -> None:
 
 
 def _wrong_names(policies: Iterable[Policy], *, v2_6: bool) -> Iterator[str]:
-    """Yield an error for each policy whose `releases` is wrong for this torch."""
+    """Yield an error for each policy whose `releases` is wrong for the installed torch."""
     present = {name.partition(".")[0] for name in torch._C._dispatch_get_all_op_names()}
     this = Releases.V2_6 if v2_6 else Releases.LATER
     other = Releases.LATER if v2_6 else Releases.V2_6

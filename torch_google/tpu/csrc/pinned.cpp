@@ -36,7 +36,7 @@ class PinnedAllocator final : public at::HostAllocator {
     return behind != ends_.begin() && data < (--behind)->second;
   }
 
-  // Track no events and cache no freed memory, because a transfer has finished
+  // Do not track events or cache freed memory, because a transfer has finished
   // copying when it returns.
   bool record_event(void*, void*, c10::Stream) override { return true; }
   void empty_cache() override {}
@@ -65,7 +65,7 @@ class PinnedAllocator final : public at::HostAllocator {
 };
 
 PinnedAllocator& instance() {
-  // Never destroyed, because tensors held by static variables may be destroyed
+  // Never destroyed, because tensors owned by static variables may be destroyed
   // later.
   static auto* instance = new PinnedAllocator;
   return *instance;

@@ -216,7 +216,7 @@ PyObject* Program::function() const {
     Ref loaded =
         Ref::checked(PyObject_CallMethod(compiled_.get(), "load", nullptr));
     // Another thread may have loaded the function in the meantime. Keep that
-    // one, because the other thread may be running it.
+    // function, because the other thread may be running it.
     if (function_.get() == Py_None) {
       function_ = std::move(loaded);
     }

@@ -93,9 +93,9 @@ class Program : public LastUse {
   PyObject* compiled() const { return compiled_.get(); }
 
  private:
-  // Returns whether storages that the operator both reads and writes still hold
-  // the values that the function read. Another thread may have written to one
-  // of them in the meantime. `read` starts with the values of inputs_.
+  // Returns whether storages that the operator both reads and writes still
+  // contain the values that the function read. Another thread may have written
+  // to one of them in the meantime. `read` starts with the values of inputs_.
   bool is_up_to_date(const Call& call,
                      const c10::SmallVectorImpl<Ref>& read) const;
 

@@ -46,7 +46,7 @@ Callbacks& callbacks() {
 }
 
 void release(PyObject* object) {
-  // A tensor held by a static variable may outlive the interpreter. Leak its
+  // A tensor owned by a static variable may outlive the interpreter. Leak its
   // value, because the process is about to exit.
   if (!object || !Py_IsInitialized()) {
     return;

@@ -59,8 +59,8 @@ Callbacks& callbacks();
 // alive until the main thread runs Python code, or until collect_released() is
 // called.
 void release(PyObject* object);
-// Drops the references that were released without the GIL. Call it with the
-// GIL.
+// Drops the references that were released without the GIL. The caller must hold
+// the GIL.
 void collect_released();
 
 // Throws the current Python error, translated by runtime/errors.py. `program`
@@ -80,8 +80,8 @@ inline SharedObject shared_object(PyObject* stolen) {
 
 class Ref;
 // Returns a copy of an exception without its traceback. A traceback keeps the
-// callers' frames and their tensors alive. If the box of such a tensor held the
-// exception, neither would ever be freed.
+// callers' frames and their tensors alive. If the box of such a tensor owned
+// the exception, neither of them would ever be freed.
 Ref without_trace(PyObject* error);
 
 // Holds the GIL for its lifetime.
@@ -96,7 +96,7 @@ class Gil {
   PyGILState_STATE state_;
 };
 
-// An owned reference. Use it only with the GIL.
+// An owned reference. Use it only while holding the GIL.
 class Ref {
  public:
   Ref() = default;

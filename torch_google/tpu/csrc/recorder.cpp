@@ -58,8 +58,8 @@ Operator& operator_named(const std::string& name) {
 
 Counts counters{};
 
-// Performs a copy_ between devices, which is a transfer and not a program.
-// Returns false if both tensors are on the same device.
+// Performs a copy_ between devices, as a transfer instead of a program. Returns
+// false if both tensors are on the same device.
 bool transferred(torch::jit::Stack& stack) {
   const auto arguments = torch::jit::last(stack, 3);
   const at::Tensor target = arguments[0].toTensor();
@@ -79,11 +79,11 @@ bool transferred(torch::jit::Stack& stack) {
 
 // Moves the index tensors of x[i] to x's device. Zero-dimensional indices stay
 // on the CPU, because they are treated as scalars. uint8 masks cause a warning,
-// as on every device.
+// as on all devices.
 void bring_indices(torch::jit::Stack& stack, size_t arity) {
   const auto arguments = torch::jit::last(stack, arity);
   const at::Device device = arguments[0].toTensor().device();
-  // Accept any list, because TorchScript passes the indices as a generic one.
+  // Accept any list, because TorchScript passes the indices as a generic list.
   const auto indices = arguments[1].toListRef();
   const auto is_elsewhere = [&](const at::Tensor& index) {
     return device.is_privateuseone() && index.device().is_cpu() &&
@@ -305,7 +305,7 @@ void clear_programs() {
 }
 
 #if TORCH_GOOGLE_TORCH_2_6
-// v2.6 lacks this fallback for PrivateUse1. It handles library operators
+// torch v2.6 lacks this fallback for PrivateUse1. It handles library operators
 // without a gradient formula.
 TORCH_LIBRARY_IMPL(_, AutogradPrivateUse1, library) {
   library.fallback(torch::autograd::basicAutogradNotImplementedFallback());

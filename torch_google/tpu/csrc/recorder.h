@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel of every operator. It looks up the compiled program for a call in
-// a cache, and runs it.
+// The kernel for every operator. It looks up a call's compiled program in a
+// cache, and runs it.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The timer that DistributedDataParallel's logger uses for steps on the device.
-// Without a timer, the logger prints a warning in every process.
+// The timer that DistributedDataParallel's logger uses for steps on the tpu
+// device. Without a timer, the logger prints a warning in every process.
 #include <c10/core/Device.h>
 #include <torch/csrc/distributed/c10d/reducer_timer.hpp>
 

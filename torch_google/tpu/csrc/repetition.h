@@ -14,7 +14,7 @@ namespace torch_google::tpu {
 class Rounds {
  public:
   // Appends a word. Returns whether the sequence now consists of at least
-  // `least` equal rounds.
+  // `least` identical rounds (repetitions).
   bool add(uint32_t word, size_t least) {
     words_.push_back(word);
     size_t border = borders_.empty() ? 0 : borders_.back();

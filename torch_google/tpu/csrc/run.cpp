@@ -417,7 +417,7 @@ class Run {
   std::vector<uint32_t> donated_;
   size_t pairs_;
   // The error to throw after the values are stored: an interruption by a signal
-  // handler, or an error of the Python function that compiles programs.
+  // handler, or an error from the Python function that compiles programs.
   Ref refused_;
 };
 

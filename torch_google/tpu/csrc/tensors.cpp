@@ -55,7 +55,7 @@ Tensor over_new_storage(size_t bytes, c10::ScalarType dtype,
       c10::scalarTypeToTypeMeta(dtype));
 }
 
-// Returns whether uninitialised memory must have the same contents in every
+// Returns whether uninitialized memory must have the same contents in every
 // run.
 bool is_determined() {
   const auto& context = at::globalContext();
@@ -66,8 +66,8 @@ bool is_determined() {
 Tensor determined(Tensor fresh) {
   if (is_determined()) {
     if (fresh.scalar_type() == at::kUInt64) {
-      // v2.6 cannot pass the largest uint64 to fill_(), so pass -1, which has
-      // the same bits.
+      // torch v2.6 cannot pass the largest uint64 to fill_(), so pass -1, which
+      // has the same bits.
       fresh.fill_(-1);
     } else {
       at::native::fill_empty_deterministic_(fresh);

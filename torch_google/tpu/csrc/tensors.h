@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Creates, views and resizes tensors without reading a value.
+// Creates, views and resizes tensors without reading any values.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,7 +8,8 @@
 
 namespace torch_google::tpu {
 
-// Creates a tensor over a new storage whose natural shape is `natural`.
+// Creates a tensor with a new storage whose natural shape (see box.h) is
+// `natural`.
 at::Tensor make_tensor(c10::IntArrayRef sizes, c10::IntArrayRef strides,
                        c10::IntArrayRef natural, c10::ScalarType dtype,
                        c10::DeviceIndex device);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Substitutes for functions that torch v2.6 lacks, under the names that later
-// releases use. With later releases, no substitute is compiled.
+// releases use. With later releases, none of the substitutes is compiled.
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -19,7 +19,7 @@
 
 #include <utility>
 
-// v2.6 declares the functions that return streams as noexcept.
+// torch v2.6 declares the functions that return streams as noexcept.
 #define TORCH_GOOGLE_STREAM_NOEXCEPT noexcept
 
 namespace c10 {
@@ -27,8 +27,8 @@ namespace c10 {
 namespace CachingAllocator = CachingDeviceAllocator;
 using MempoolId_t = std::pair<unsigned long long, unsigned long long>;
 
-// v2.6's torch.accelerator lacks this interface, but module.cpp needs it for
-// torch.tpu.
+// torch v2.6 lacks this interface of torch.accelerator, but module.cpp needs it
+// for torch.tpu.
 struct DeviceAllocator : Allocator {
   virtual bool initialized() = 0;
   virtual void emptyCache(MempoolId_t pool) = 0;
@@ -46,7 +46,7 @@ namespace at {
 
 struct HostStats {};
 
-// In v2.6, torch finds the host memory allocator only through the hooks.
+// torch v2.6 finds the host memory allocator only through the hooks.
 struct HostAllocator : c10::Allocator {
   virtual bool record_event(void* data, void* context, c10::Stream stream) = 0;
   virtual void empty_cache() = 0;
@@ -61,7 +61,7 @@ inline void setHostAllocator(c10::DeviceType, HostAllocator*) {}
 
 namespace c10d {
 
-// In v2.6, the names of the following class and function contain NCCL.
+// In torch v2.6, the names of the following class and function contain NCCL.
 using PreMulSumSupplement = NCCLPreMulSumSupplement;
 template <typename Factor>
 ReduceOp makePreMulSum(const Factor& factor) {
@@ -72,7 +72,8 @@ ReduceOp makePreMulSum(const Factor& factor) {
 
 namespace torch_google::tpu {
 
-// v2.6 rejects unsigned integers that exceed int64 before it calls a kernel.
+// torch v2.6 rejects unsigned integers that exceed int64 before it calls a
+// kernel.
 inline bool needs_unsigned(const c10::IValue&) { return false; }
 
 }  // namespace torch_google::tpu

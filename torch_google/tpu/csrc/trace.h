@@ -39,7 +39,7 @@ class FusedTrace {
     uint32_t slots;  // index of the slot of the step's first result
   };
   struct Slot {
-    Box* box;  // the box that holds the result; null if the result is unused
+    Box* box;  // the box that stores the result; null if it is unused
     int64_t previous;  // the slot of the box's previous value, or -1
     Sharding sharding;
   };
@@ -58,8 +58,8 @@ class FusedTrace {
   static Results record(std::shared_ptr<const Program> program,
                         const Call& call);
   // Runs the trace of a device, or of all devices if `device` is negative. Also
-  // waits for traces that other threads run. Call it with the GIL, which it
-  // releases while it waits.
+  // waits for traces that other threads run. The caller must hold the GIL. This
+  // function releases it while it waits.
   static void finish_all(c10::DeviceIndex device, Reason reason);
 
   explicit FusedTrace(c10::DeviceIndex device);
@@ -90,8 +90,8 @@ class FusedTrace {
   // Finds the slots that are still referenced (`kept`) and the externals to
   // which only this trace refers (`donated`), and removes the donated externals
   // from their boxes. Returns the number of pairs, N: for i < N, kept[i] is the
-  // next value of the box that held donated[i]. The other entries of each list
-  // are in ascending order. Call it once, before the run.
+  // next value of the box whose old value is donated[i]. The other entries of
+  // each list are in ascending order. Call it once, before the run.
   size_t detach(std::vector<uint32_t>& kept, std::vector<uint32_t>& donated);
   // Stores `arrays`, a tuple of the kept slots' values, in their boxes.
   void store(c10::ArrayRef<uint32_t> kept, PyObject* arrays);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device's part of a collective: the values to read and the storages to
-// write.
+// The device side of a collective: the values to read and the storages to write
+// to.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -36,8 +36,8 @@ struct Layout {
   at::Tensor view(const at::Tensor& storage) const;
 };
 
-// Where a collective's data moves: on the host, by gloo, or on the device, by
-// XLA.
+// How a collective's data moves: through the host, by gloo, or between devices,
+// by XLA.
 enum class Place { host, device };
 
 // The storage of an input: a value on the device, the result of an earlier
@@ -45,7 +45,7 @@ enum class Place { host, device };
 class Source {
  public:
   // Flushes the trace that computes the value, without waiting for the result.
-  // Call it with the GIL.
+  // The caller must hold the GIL.
   Source(Box& box, Place place);
   ~Source() { release(array_); }
   Source(const Source&) = delete;
@@ -54,7 +54,7 @@ class Source {
   // Waits for the value and returns it. The caller must not write to it.
   at::Tensor storage();
   // Returns the array, whose value may not be ready yet. Waits for an earlier
-  // collective if the array is its result. Call it with the GIL.
+  // collective if the array is its result. The caller must hold the GIL.
   Ref array();
   // The shape of the array.
   const Sizes& shape() const { return shape_; }
@@ -72,9 +72,9 @@ class Source {
   at::Tensor storage_;
 };
 
-// A storage that a collective writes.
+// A storage that a collective writes to.
 struct Target {
-  Box* box;  // only used with the GIL, before the collective starts
+  Box* box;  // used only under the GIL, before the collective starts
   size_t bytes;
   Sizes shape;
   c10::ScalarType dtype;
@@ -95,7 +95,8 @@ struct Transfer {
   HostGroup::Results prepare(Collective& collective) const;
 };
 
-// Collects the sources and targets of a collective. Call it with the GIL.
+// Collects the sources and targets of a collective. The caller must hold the
+// GIL.
 std::shared_ptr<Transfer> transfer_of(const Collective& collective,
                                       Place place);
 

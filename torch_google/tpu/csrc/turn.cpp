@@ -16,7 +16,7 @@ struct Queue {
 };
 
 Queue& queue() {
-  // Never destroyed, because the threads of groups may outlive static
+  // Never destroyed, because the threads of process groups may outlive static
   // variables.
   static auto* instance = new Queue;
   return *instance;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order in which the groups of this process use the device.
+// The order in which the process groups of this process use the device.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,9 @@
 namespace torch_google::tpu {
 
 // A position in this process's queue of collectives that run on the device. XLA
-// requires all processes to start shared programs in the same order. Each group
-// has its own thread, so the threads take turns in the order of the calls.
+// requires all processes to start shared programs in the same order. Each
+// process group has its own thread, so the threads take turns in the order of
+// the calls.
 class Turn {
  public:
   // Joins the end of the queue.

@@ -13,9 +13,9 @@
 
 namespace torch_google::tpu {
 
-// The work of one collective. It completes when the results are on the host or,
-// if the device moves the data, on the device. Boxes take the results only when
-// their values are needed.
+// One collective in progress. It completes when the results are on the host or,
+// if the device moves the data, on the device. Boxes (box.h) fetch the results
+// only when their values are needed.
 class CollectiveWork final : public c10d::Work {
  public:
   CollectiveWork(int rank, c10d::OpType type, std::string text,
