@@ -12,7 +12,7 @@ from torch_google.tpu.release import V2_6
 
 
 class _Memory:
-    """The memory functions of torch.accelerator, which v2.6 lacks."""
+    """The memory functions of torch.accelerator, which torch v2.6 lacks."""
 
     def memory_stats(self, index: int | None = None) -> dict[str, Any]:
         if not _C.started():
@@ -71,7 +71,7 @@ class _Stream(torch.Stream):
 
 accelerator: Any = _Memory() if V2_6 else torch.accelerator
 
-# In releases after v2.6, torch.Stream is itself a context manager.
+# In torch releases after v2.6, torch.Stream is itself a context manager.
 StreamBase: Any = _Stream if V2_6 else torch.Stream
 
 
@@ -81,7 +81,7 @@ def stream_context(stream: torch.Stream | None) -> Any:
 
 
 def check_stream_device(index: int) -> None:
-    """Raise ValueError for a nonexistent device: v2.6 would abort if asked for its stream."""
+    """Raise ValueError for a nonexistent device. torch v2.6 aborts if its stream is requested."""
     if not V2_6 or 0 <= index < _C.device_count():
         return
     _C.start()
@@ -90,9 +90,9 @@ def check_stream_device(index: int) -> None:
 
 
 def synchronize_device(index: int) -> None:
-    """Wait until a device has finished its work. The platform must have started."""
+    """Wait until a device has finished its work. PJRT must have been initialized."""
     if V2_6:
-        # v2.6's synchronize() does nothing until torch notices that the device has started. This
-        # call makes torch notice.
+        # In torch v2.6, synchronize() does nothing until torch notices that the device has been
+        # initialized. This call makes torch notice.
         torch.accelerator.current_device_index()
     torch.accelerator.synchronize(index)

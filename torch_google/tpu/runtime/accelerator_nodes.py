@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts this machine's accelerators by their device files, without starting any."""
+"""Counts this machine's accelerators by their device files, without initializing any of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ROOT = Path("/")
 _GPU = re.compile(r"nvidia\d+")
 _CHIP = re.compile(r"accel\d+")
 _GOOGLE = "0x1ae0"
-# PCI identifiers of the TPUs whose chips have two cores: TPU v2 and v3, and TPU7x. Each core is a
+# PCI device IDs of the TPUs whose chips have two cores: TPU v2 and v3, and TPU7x. Each core is a
 # device. On all other TPUs, a chip is one device.
 _TWO_DEVICES = frozenset({"0x0027", "0x0076"})
 
@@ -47,7 +47,7 @@ def _gpus() -> list[str]:
 
 
 def _models() -> Iterator[str]:
-    """Yield the PCI device identifiers of the devices made by Google."""
+    """Yield the PCI device IDs of Google's devices."""
     devices = _ROOT / "sys/bus/pci/devices"
     for name in _entries("sys/bus/pci/devices"):
         if _text(devices / name / "vendor") == _GOOGLE:

@@ -33,7 +33,7 @@ def zeros(
     NumPy.
 
     Raises torch.OutOfMemoryError if there is not enough memory, and RuntimeError for a dtype that
-    the platform lacks.
+    the platform does not support.
     """
     dtypes.check(dtype, platform.name())
     try:
@@ -55,7 +55,7 @@ def zeros(
 
 
 def resized(array: jax.Array, elements: int, dtype: torch.dtype) -> jax.Array:
-    """Return a flat array with `elements` elements of `dtype`, zero-filled after the old end."""
+    """Return a flat array with `elements` elements of `dtype`, with zeros after the old end."""
     if dtypes.to_jax(dtype) != array.dtype:
         count = array.nbytes // dtype.itemsize
         array = read(array, View((count,), (1,), 0, dtype))
@@ -67,8 +67,8 @@ def resized(array: jax.Array, elements: int, dtype: torch.dtype) -> jax.Array:
 def of_bytes(array: jax.Array, shape: Sequence[int], dtype: torch.dtype) -> jax.Array | None:
     """Reinterpret a byte array as elements of `dtype`, on the host, without compiling a program.
 
-    Returns None if `dtype` is bool and a byte is neither 0 nor 1, or if the platform lacks the
-    dtype.
+    Returns None if `dtype` is bool and a byte is neither 0 nor 1, or if the platform does not
+    support the dtype.
     """
     try:
         dtypes.check(dtype, platform.name())
@@ -84,7 +84,8 @@ def of_bytes(array: jax.Array, shape: Sequence[int], dtype: torch.dtype) -> jax.
 def from_host(tensor: torch.Tensor, index: int, sharding: int = shardings.ONE_DEVICE) -> jax.Array:
     """Copy a CPU tensor's values to the device `index`, or distribute them according to `sharding`.
 
-    Each device receives only its own part. Raises RuntimeError for a dtype that the platform lacks.
+    Each device receives only its own part. Raises RuntimeError for a dtype that the platform does
+    not support.
     """
     dtypes.check(tensor.dtype, platform.name())
     if sharding != shardings.ONE_DEVICE:
@@ -119,7 +120,8 @@ def on_one_device(array: jax.Array, index: int) -> jax.Array:
 def to_host(array: jax.Array) -> torch.Tensor:
     """Return an array's values as a flat CPU tensor, which must not be written to.
 
-    The parts of a sharded array are gathered on the host, so no device holds the whole array.
+    The parts of a sharded array are gathered on the host, so no device has to store the whole
+    array.
     """
     errors.wait(array)
     if len(array.sharding.device_set) > 1:

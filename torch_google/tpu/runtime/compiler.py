@@ -107,7 +107,7 @@ def tell_scratch(executable: jax.stages.Compiled, scratch: int) -> None:
 
 
 def needs(executable: jax.stages.Compiled) -> int:
-    """Return the bytes that a program needs besides its inputs: scratch memory and results."""
+    """Return the bytes that a program needs for its scratch memory and results."""
     stats = _memory(executable)
     if stats is None:
         return 0

@@ -19,9 +19,9 @@ _VARIABLE = "TORCH_TPU_CPU_KERNELS"
 def set_cpu_kernels(enabled: bool) -> None:
     """Choose whether the `strict` and `fused` modes may run operators with torch's CPU kernels.
 
-    By default they may not, and every operator is a compiled program, as on a TPU. The environment
-    variable TORCH_TPU_CPU_KERNELS=1 enables CPU kernels from the start. Raises RuntimeError if
-    `enabled` is True on a platform other than `cpu`, where CPU kernels cannot read the buffers.
+    By default they may not, and every operator runs as a compiled program, as on a TPU. The
+    environment variable TORCH_TPU_CPU_KERNELS=1 enables CPU kernels at startup. Raises RuntimeError
+    if `enabled` is True on a platform other than `cpu`, where CPU kernels cannot read the buffers.
     """
     _C.start()
     if enabled and platform.name() != "cpu":
@@ -39,7 +39,7 @@ def get_cpu_kernels() -> bool:
 
 
 def choose() -> None:
-    """Apply the environment variable TORCH_TPU_CPU_KERNELS when the device starts.
+    """Apply the environment variable TORCH_TPU_CPU_KERNELS when the device is initialized.
 
     Raises ValueError if the variable is neither 0 nor 1.
     """

@@ -15,7 +15,7 @@ DeviceLike: TypeAlias = torch.device | str | int | None
 def current_index() -> int:
     """Return the index of this thread's current device."""
     if torch.compiler.is_dynamo_compiling():
-        # Dynamo cannot trace C++. It replaces this call by its result, and guards on it.
+        # Dynamo cannot trace C++. It replaces this call with its result, and guards on it.
         return torch.accelerator.current_device_index()
     return int(_C.current_device())
 
@@ -40,13 +40,13 @@ def has_index(device: DeviceLike) -> bool:
 
 
 def started_devices() -> int:
-    """Start the platform and return the number of devices."""
+    """Initialize PJRT and return the number of devices."""
     _C.start()
     return int(_C.device_count())
 
 
 def checked_index(device: DeviceLike) -> int:
-    """Start the platform and return a device's index. Raises ValueError for an unknown device."""
+    """Initialize PJRT and return a device's index. Raises ValueError for an unknown device."""
     index = index_of(device)
     count = started_devices()
     if not 0 <= index < count:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hides our own functions from Dynamo, because they run inside operators, not in user code."""
+"""Hides this package's functions from Dynamo, because they are not part of the user's code."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 def untraced(function: _F) -> _F:
     """Return a version of a function that Dynamo skips, together with everything it calls.
 
-    Otherwise, if compiled code called an operator after a graph break, Dynamo would trace our
-    frames and JAX's.
+    Otherwise, if compiled code called an operator after a graph break, Dynamo would trace the
+    frames of this package and of JAX.
     """
     if not isinstance(function, FunctionType):
         raise TypeError(f"tpu: {function!r} has no code for Dynamo to skip. Give a def or a lambda")

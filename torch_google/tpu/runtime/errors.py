@@ -14,7 +14,7 @@ from torch.autograd.graph import _engine_run_backward
 
 from torch_google.tpu import _C
 
-# The prefix of the messages that csrc/host_group.cpp and csrc/collective.cpp raise.
+# The prefix of the error messages from csrc/host_group.cpp and csrc/collective.cpp.
 _COLLECTIVE = "tpu: torch.distributed: "
 _TRACEBACK = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^  File "(.*)", line (\d+)', re.MULTILINE)
@@ -117,7 +117,7 @@ def _node() -> str:
     node = torch._C._current_autograd_node()
     if node is None:
         return ""
-    # In anomaly mode, the metadata contain the stack that created the node, innermost frame last.
+    # In anomaly mode, the metadata contains the stack that created the node, innermost frame last.
     text = "".join(node.metadata.get("traceback_", ()))
     lines = [f"{file}:{line}" for file, line in _FRAME.findall(text) if _is_users(file)]
     return f" (backward of {node.name()}{', made at ' + lines[-1] if lines else ''})"

@@ -10,7 +10,7 @@ All threads share one arena. It keeps up to 1 GiB of free memory at its end and 
 the system. Blocks above 128 MiB are still mapped separately, because an aligned block does not fit
 into the hole that a freed block of the same size leaves.
 
-`keep` must be called before JAX initialises any platform, because JAX then also creates a CPU
+`keep` must be called before JAX initializes any backend, because JAX then also creates a CPU
 client. By default, each of the client's threads gets its own arena, in which a block cannot exceed
 64 MiB.
 """
@@ -31,7 +31,7 @@ _ARENA_MAX = -8
 
 
 def keep(environ: Mapping[str, str] = os.environ) -> bool:
-    """Make malloc keep freed memory, and return whether it will. Call this before JAX starts.
+    """Make malloc keep freed memory, and return whether it will. Call before JAX is initialized.
 
     Nothing changes if malloc is not glibc's, if environment variables configure it, or if
     TORCH_TPU_KEEP_HEAP=0. Raises ValueError if TORCH_TPU_KEEP_HEAP is neither 0 nor 1.

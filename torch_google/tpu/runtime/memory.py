@@ -120,7 +120,7 @@ def get_per_process_memory_fraction(device: DeviceLike = None) -> float:
 def limit_all(devices: int) -> None:
     """Limit the live tensors on each device to its memory size, if the platform reports one.
 
-    This function is called when the platform starts.
+    This function is called when the device is initialized.
     """
     for index in range(devices):
         try:

@@ -19,7 +19,7 @@ from torch_google.tpu import _C
 from torch_google.tpu.runtime import memory_owners
 from torch_google.tpu.runtime.device_index import DeviceLike, index_of
 
-_FRAMES = 60  # the frames kept of each stack, as in torch
+_FRAMES = 60  # the maximum number of frames per stack, as in torch
 _Frames = list[dict[str, Any]]
 
 
@@ -173,7 +173,7 @@ def _enter(module: torch.nn.Module, args: Any) -> None:
     labels = _modules.labels
     if not labels:
         _modules.names = _names_in(module)
-    # A module that is not a submodule of the outermost one is labelled with its class name.
+    # A module that is not a submodule of the outermost one is labeled with its class name.
     labels.append(_modules.names.get(id(module), type(module).__name__))
     _C.set_memory_label(labels[-1])
 

@@ -21,8 +21,8 @@ from torch_google.tpu.runtime import memory_replay
 
 MODES = sorted(_C.Mode.__members__)
 
-# User code in a file of its own: the frames of this test count as internal, because the test is
-# part of the device's package.
+# User code in a file of its own. The frames of this test would count as internal, because the test
+# is part of torch_google.tpu.
 _USER = """
 def ones(size):
     return torch.ones(size, device="tpu")

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-# Directories whose frames are internal: torch's, and the device's.
+# Directories whose frames are internal: those of torch and of this package.
 _INTERNAL = (
     os.path.dirname(torch.__file__) + os.sep,
     os.path.dirname(os.path.dirname(__file__)) + os.sep,
@@ -98,7 +98,7 @@ def totals(live: Iterable[Live], field: str) -> list[tuple[str, int, int]]:
 
 
 def user_line(frames: Iterable[Mapping[str, Any]]) -> str:
-    """Return the innermost line outside torch and the device's package, or NO_LINE."""
+    """Return the innermost line that is neither in torch nor in this package, or NO_LINE."""
     for frame in frames:
         file = frame["filename"]
         # Frozen modules, of the interpreter or of a PAR file, have names in angle brackets.
@@ -110,8 +110,8 @@ def user_line(frames: Iterable[Mapping[str, Any]]) -> str:
 def _live(size: int, of: Mapping[str, Any], owner: str) -> Live:
     module = of["user_metadata"]
     if not of["frames"] and not module:
-        # There is no stack. A block (only blocks have a "state") was allocated before the
-        # recording; an event was recorded without a Python stack.
+        # Without a stack, `of` is either a block (only blocks have a "state") that was allocated
+        # before the recording, or an event that was recorded without a Python stack.
         unknown = BEFORE if "state" in of else NO_LINE
         return Live(size, owner or (BEFORE if "state" in of else NO_MODULE), unknown, owner)
     return Live(size, owner or module or NO_MODULE, user_line(of["frames"]), owner)

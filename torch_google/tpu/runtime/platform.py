@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The device's PJRT platform, which is chosen once, when the first tensor is created.
+"""The tpu device's PJRT platform, which is chosen once, when the first tensor is created.
 
 `TORCH_TPU_PLATFORM` (tpu, cuda or cpu) selects the platform. The default is the first of the three
 that the machine supports. `TORCH_TPU_CPU_DEVICES` sets the number of devices on the `cpu` platform.
@@ -31,9 +31,9 @@ _devices: list[jax.Device] = []
 
 
 def launch() -> int:
-    """Start PJRT and return the number of tpu devices. Only `_C.start()` calls this, once.
+    """Initialize PJRT and return the number of tpu devices. Only `_C.start()` calls this, once.
 
-    Devices beyond the first 64 cannot hold tensors of their own, but can be part of a mesh.
+    Devices beyond the first 64 cannot store tensors of their own, but can be part of a mesh.
     """
     _devices[:] = _start()
     return min(len(_devices), _MOST)
@@ -50,15 +50,15 @@ def device(index: int) -> jax.Device:
 
 
 def name() -> str:
-    """Return the name of the running platform: tpu, gpu (JAX's name for cuda) or cpu."""
+    """Return the name of the platform in use: tpu, gpu (JAX's name for cuda) or cpu."""
     return str(_devices[0].platform)
 
 
 def expected_devices() -> int:
-    """Return the expected number of devices without starting the platform.
+    """Return the expected number of devices without initializing PJRT.
 
-    torch asks for the number during `import torch`, so invalid environment variables are ignored
-    here. Starting the platform raises an error for them.
+    torch queries the number during `import torch`, so invalid environment variables are ignored
+    here. Initializing PJRT raises an error for them.
     """
     forced = os.environ.get("TORCH_TPU_PLATFORM") or None
     accelerators = accelerator_nodes.count(forced if forced in PLATFORMS else None)
@@ -101,7 +101,7 @@ def _start() -> list[jax.Device]:
         ) from error
 
     jax.config.update("jax_enable_x64", True)
-    # Without the variable, leave JAX's setting alone, because JAX may already be in use.
+    # If the variable is not set, leave JAX's setting alone, because JAX may already be in use.
     if forced in (None, "cpu") and "TORCH_TPU_CPU_DEVICES" in os.environ:
         count = _cpu_devices()
         # JAX reads this setting when it creates the first CPU client, and rejects later changes.
@@ -127,12 +127,12 @@ def _start() -> list[jax.Device]:
 
 @contextmanager
 def _threads_for_all_devices() -> Iterator[None]:
-    """Give PJRT's CPU client enough threads for several devices. A number set by the user wins.
+    """Give PJRT's CPU client enough threads for several devices, unless the user has set a number.
 
     For each device, a sharded program needs a thread to run its part, because the parts wait for
     each other, and a second thread to start the part. A thread that starts programs blocks while 32
     of them are pending. With the default of one thread per core, all threads could wait forever.
-    PJRT reads the variable when it creates the client.
+    PJRT reads the number from PJRT_NPROC when it creates the client.
     """
     devices = expected_devices()
     if devices == 1 or _THREADS in os.environ:

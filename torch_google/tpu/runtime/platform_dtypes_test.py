@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors with a dtype that the platform lacks raise an error naming the dtype and the platform."""
+"""Tensors of an unsupported dtype raise an error that names the dtype and the platform."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joins the processes of a job with jax.distributed, before the platform starts.
+"""Connects the processes of a job through jax.distributed, before PJRT is initialized.
 
 torch.distributed has two transports (../collectives), which `TORCH_TPU_COLLECTIVES` selects: `host`
 or `xla`. The default is `host` on the `cpu` platform, and `xla` otherwise. The `xla` transport
-needs programs that span the devices of several processes, so the processes must be joined.
+needs programs that span the devices of several processes, so the processes must be connected first.
 
-Rank 0 runs JAX's coordinator. It chooses a free port and publishes the address in torch's store.
+Rank 0 runs JAX's coordinator. It chooses a free port and publishes the address in
+torch.distributed's key-value store.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _PATIENCE = 60.0
 
 @dataclass(frozen=True)
 class Job:
-    """A process's rank in a job, the number of processes, and a store that they all use."""
+    """This process's rank in a job, the number of processes, and the job's key-value store."""
 
     store: Any
     rank: int
@@ -41,7 +42,7 @@ class Job:
 
 
 def uses_xla(platform: str) -> bool:
-    """Return whether the transport is `xla`, for a platform that is running or expected.
+    """Return whether the transport is `xla`, for a platform that is in use or expected.
 
     Raises ValueError if TORCH_TPU_COLLECTIVES is neither `host` nor `xla`.
     """
@@ -52,17 +53,17 @@ def uses_xla(platform: str) -> bool:
 
 
 def expected_platform() -> str:
-    """Return the platform that will start, or "accelerator" if it may be either tpu or cuda."""
+    """Return the platform that will be used, or "accelerator" if it may be either tpu or cuda."""
     forced = os.environ.get("TORCH_TPU_PLATFORM") or None
     return forced or ("accelerator" if accelerator_nodes.exist() else "cpu")
 
 
 def offer(job: Job) -> None:
-    """Keep a job for `join`, which runs when the platform starts.
+    """Save a job for `join`, which is called when PJRT is initialized.
 
     `join` uses torchrun's variables instead if they describe the same rank and number of processes.
 
-    Raises RuntimeError if a platform is already running outside a job of at least this size.
+    Raises RuntimeError if JAX has already been initialized without a job of at least this size.
     """
     import jax
     from jax._src import xla_bridge
@@ -76,11 +77,11 @@ def offer(job: Job) -> None:
 
 
 def join() -> None:
-    """Join the job that `offer` kept, or the job that torchrun's variables describe.
+    """Join the job that `offer` saved, or the job that torchrun's variables describe.
 
     This is a no-op if the transport is `host`, if the job has only this process, or if a job has
-    been joined already. Raises RuntimeError if JAX is already running, or if the other processes do
-    not join in time.
+    been joined already. Raises RuntimeError if JAX has already been initialized, or if the other
+    processes do not join in time.
     """
     if not uses_xla(expected_platform()):
         return
@@ -115,8 +116,8 @@ def _job() -> Job | None:
     if described and (not _offered or (rank, size) == _described(_offered[0])):
         if int(size) == 1:
             return None
-        # Create the store as init_process_group() does, because that call may use the same server
-        # later.
+        # Create the store as init_process_group() does, which may be called later and use the same
+        # server.
         store, _, _ = next(dist.rendezvous("env://"))
         return Job(store, int(rank), int(size))
     return _offered[0] if _offered else None
@@ -127,7 +128,7 @@ def _described(job: Job) -> tuple[str, str]:
 
 
 def _address(job: Job) -> str:
-    """Return the address of JAX's coordinator, which rank 0 chooses and stores."""
+    """Return the address of JAX's coordinator, which rank 0 chooses and publishes."""
     if job.rank == 0:
         host = os.environ.get("MASTER_ADDR") or _own_name()
         with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:

@@ -18,8 +18,8 @@ from torch_google.tpu import _C
 
 _LIMIT = Path("/proc/sys/vm/max_map_count")
 _MAPPINGS = Path("/proc/self/maps")
-# The share of Linux's limit at which eviction starts. The rest is left for programs that are being
-# compiled.
+# The fraction of Linux's limit at which eviction starts. The rest is left for programs that are
+# being compiled.
 _PART = 0.5
 # An upper bound on the mappings per second that all threads of a large machine can add.
 _RATE = 16_000
@@ -53,7 +53,7 @@ class MappingBudget:
                 forgotten = _C.forget_unused()
                 count = mappings()
                 if count > self._allowed:
-                    # The remaining mappings belong to no evictable program, so raise the limit
+                    # The remaining mappings do not belong to evictable programs, so raise the limit
                     # instead.
                     self._allowed = (count + self._most) / 2
         finally:

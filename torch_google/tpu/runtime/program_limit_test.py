@@ -62,7 +62,7 @@ def _grown(mode: str, *, sizes: int, limit: int) -> tuple[float, int, int]:
 
 
 # Bounds on the growth in MiB, in total and per program. With a limit of 60 programs, the growth was
-# 22 MiB. Without one, each program added 0.3 MiB, or 1.5 MiB when JAX still kept its text.
+# 22 MiB. Without one, each program added 0.3 MiB, or 1.5 MiB when JAX still kept its lowered text.
 _BOUND = 100.0
 _BOUND_OF_ONE = 0.7
 

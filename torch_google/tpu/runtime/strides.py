@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads and updates strided views of an immutable array, mostly by slices and transposes.
 
-The array represents a storage, whose elements it holds in row-major order. A view has torch's
-sizes, strides and offset, in elements. Elements are gathered or scattered by index only if the
-strides do not nest, as in overlapping windows.
+The array represents a storage, and contains the storage's elements in row-major order. A view has
+torch's sizes, strides and offset, in elements. Elements are gathered or scattered by index only if
+the strides do not nest, as in overlapping windows.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class View:
         )
 
     def bits(self, values: jax.Array) -> jax.Array:
-        """Apply the lazy conj and neg bits. Applying them twice gives back the original values."""
+        """Apply the lazy conj and neg bits. Applying them twice restores the original values."""
         values = jnp.conj(values) if self.conj else values
         return -values if self.neg else values
 
@@ -162,9 +162,9 @@ def _stored(base: jax.Array, view: View) -> jax.Array:
 
 @dataclass(frozen=True)
 class _Grid:
-    """A view as a block of a grid of elements.
+    """A view, represented as a block in a grid of elements.
 
-    `shape` holds the sizes of the grid, and `rows` is the first of them. `order` sorts the
+    `shape` contains the sizes of the grid, and `rows` is the first of them. `order` sorts the
     dimensions of the view by stride. The last size of the grid is the distance between adjacent
     elements of the view.
     """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Describes TPUs, so that programs can be compiled for them on machines without TPUs.
 
-The compiler comes with the wheel `libtpu`, and needs neither a TPU nor a network. Programs can be
-compiled for the devices of a topology, but these devices can neither run programs nor hold arrays.
+The compiler is part of the wheel `libtpu`, and needs neither a TPU nor a network. Programs can be
+compiled for the devices of a topology, but these devices can neither run programs nor store arrays.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from jax.experimental import topologies
 
 # The number of dimensions of the network between the chips, by TPU generation.
 GENERATIONS = {"v2": 2, "v3": 2, "v4": 3, "v5e": 2, "v5p": 3, "v6e": 2, "tpu7x": 3}
-# The size in chips of one host's block, by dimension. A topology may be smaller than the block.
+# The number of chips in one host's block, by dimension. A topology may be smaller than this block.
 _HOST = (2, 2, 1)
-# libtpu reads these variables when it is loaded. Without them, it would query the cloud's metadata
-# server and look for other hosts, and only one process could load it.
+# libtpu reads these variables when it is loaded. Without them, it would query Google Cloud's
+# metadata server and look for other hosts, and only one process could load it.
 _ENVIRONMENT = {
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
     "TPU_ACCELERATOR_TYPE": "v5litepod-4",
