@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test dtypes that torch supports on CUDA but not on the CPU, against the CPU in a wider dtype."""
+"""Test dtypes that torch supports on CUDA but not on the CPU.
+
+The expected results are those of the CPU in a wider dtype.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ _SCORES = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
 def _matches(
     function: Callable[[torch.Tensor], Any], x: torch.Tensor, narrow: torch.dtype, wide: torch.dtype
 ) -> None:
-    """Compare the result, and the gradient if there is one, on tpu with the CPU's in `wide`."""
+    """Compare the result and any gradient on the tpu device with those on the CPU in `wide`."""
     on_cpu = x.to(narrow).to(wide)
     on_tpu = x.to(narrow).to("tpu")
     if narrow.is_floating_point:

@@ -14,7 +14,7 @@ from torch_google.tpu.runtime import errors, platform
 _log = logging.getLogger(__name__)
 
 # The warning appears when an operator has been compiled for this many sizes with the same dtypes
-# and ranks. Even large models stay below that if their sizes are constant.
+# and ranks. Even large models stay below this number if their tensor sizes are constant.
 MOST_SIZES = 64
 
 _Shapes = tuple[tuple[int, ...], ...]

@@ -42,7 +42,7 @@ class CheckProgram:
         self._made: tuple[Any, list[_Error]] | None = None
 
     def error(self, arguments: Sequence[Any]) -> _Error | None:
-        """Return the class and message of the error in `arguments`, or None if they are valid.
+        """Return the class and message of the error for invalid `arguments`, or None.
 
         Raises CacheMissError in cache-only mode if the checks are not in the cache.
         """

@@ -184,7 +184,7 @@ def compile_call(call: NormalizedCall, lowered: LoweredProgram, device: int) -> 
 
 
 def trace_call(call: NormalizedCall, lowered: LoweredProgram, device: int) -> None:
-    """Trace a call's program without compiling it. Raises the errors of its lowering."""
+    """Trace a call's program without compiling it. Raises any error that its lowering raises."""
     plan = _CallPlan(call, lowered, bool(lowered.random), device)
     _ = plan.body(tuple(call.results(lowered))).traced
 
@@ -313,7 +313,7 @@ class _CallPlan:
         return specs + self._examples
 
     def attach_checks(self, executable: jax.stages.Compiled, fingerprint: str) -> None:
-        """Register the value checks that debug mode runs, and that explain failed runs."""
+        """Register the value checks, which run in debug mode and also explain failed runs."""
         make = lowerings.check_of(self._pure.name())
         if make is None:
             return
@@ -490,8 +490,8 @@ def _example(number: Number | torch.Tensor) -> float | int:
 def fingerprint_of(call: NormalizedCall, *, placed: bool = True) -> str:
     """Return a string that identifies a call's program in every process.
 
-    It has the contents of the C++ cache key, except for the device: the compile cache adds the
-    devices. If `placed` is False, the string also omits the offsets of views.
+    It contains the same information as the C++ cache key, except for the device: the compile cache
+    adds the devices. If `placed` is False, the string also omits the offsets of views.
     """
     boxes = list(dict.fromkeys(base[2] for base in call.bases))
     tensors = iter(zip(call.views, call.bases, strict=True))

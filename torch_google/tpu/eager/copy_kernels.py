@@ -27,7 +27,7 @@ def register() -> None:
     for name, kernel in kernels.items():
         _register(name, kernel, "PrivateUse1")
     if V2_6:
-        # v2.6 dispatches this operator to the autograd key, where no kernel is registered.
+        # torch v2.6 dispatches this operator to the autograd key, where no kernel is registered.
         _register("_has_compatible_shallow_copy_type", _can_become, "AutogradPrivateUse1")
 
 

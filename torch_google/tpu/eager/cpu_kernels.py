@@ -3,9 +3,9 @@
 
 CPU kernels are used on the `cpu` platform, whose buffers are host memory. C++
 (`../csrc/cpu_kernels.cpp`) calls `admit` once for each kind of call. Calls of the same kind differ
-only in sizes, so a new size runs no Python and compiles nothing. `admit` checks a call as `miss`
-does, so the device rejects the same calls with and without CPU kernels. If a kernel raises an
-error, C++ calls `miss`, which raises the device's error or compiles the call.
+only in sizes, so a new size neither runs Python code nor needs a compilation. `admit` checks a call
+as `miss` does, so the device rejects the same calls with and without CPU kernels. If a kernel
+raises an error, C++ calls `miss`, which raises the device's error or compiles the call.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from torch_google.tpu.eager.normalized_call import Base, NewTensor, NormalizedCa
 from torch_google.tpu.eager.recorded_operators import scalars_are_inputs
 from torch_google.tpu.program import BakedNumber, refusals
 
-# Name prefixes of the operators that always run as programs, grouped by the reason.
+# Name prefixes of the operators that always run as programs, grouped by reason.
 _COMPILED = {
     "decompositions are unique only up to signs or order, and check their inputs on the device": (
         *("_linalg_", "linalg_", "lu_", "cholesky", "geqrf", "orgqr", "ormqr", "triangular_solve"),
@@ -59,7 +59,7 @@ _PREFIXES = tuple(f"aten::{prefix}" for prefixes in _COMPILED.values() for prefi
 class Admission(enum.IntEnum):
     """The return value of `admit` for a call that may not use its CPU kernel.
 
-    For a call that may use it, `admit` returns a description of the results, in the form of
+    For a call that may use it, `admit` returns a description of the results, in the format of
     `CompiledOp.results`.
     """
 
@@ -73,7 +73,7 @@ class Admission(enum.IntEnum):
 def admit(
     op: OpOverload, args: list[Any], bases: list[Base], device: int
 ) -> Admission | list[NewTensor | int | None]:
-    """Decide whether calls of this kind may run on the CPU kernel.
+    """Decide whether calls of this kind may use their CPU kernel.
 
     Takes the same arguments as `miss`. The call is checked and traced, but not compiled.
     """

@@ -46,7 +46,7 @@ def test_the_compile_cache_keeps_programs_apart(tmp_path: Path) -> None:
     torch.tpu.set_compile_cache(tmp_path)
     x = torch.arange(4).to("tpu")
     for dtype in (torch.float32, torch.float64):
-        _C.clear_programs()  # like a new process, look the program up in the compile cache
+        _C.clear_programs()  # like a new process, look up the program in the compile cache
         torch.set_default_dtype(dtype)
         assert x.sqrt().dtype == dtype
 
@@ -65,8 +65,8 @@ def test_a_trace_is_compiled_for_the_dtype_that_it_was_recorded_with(
     _C.clear_programs()
     with torch.tpu.eager_mode("fused"):
         for _ in range(2):
-            # Programs from the compile cache have no traces, so compiling the fused program traces
-            # its operators later, when the default dtype has changed.
+            # Programs from the compile cache have not been traced. So their operators are traced
+            # only when the fused program is compiled, after the default dtype has changed.
             torch.set_default_dtype(torch.float64)
             actual = _trace()
             torch.set_default_dtype(torch.float32)

@@ -31,7 +31,7 @@ def refusal(op: OpOverload, args: list[Any], cause: NotImplementedError) -> NotI
 
 
 def run(op: OpOverload, args: list[Any]) -> list[Any]:
-    """Run an operator on the CPU, and copy the tensors that it wrote back to the device."""
+    """Run an operator on the CPU, and copy the modified tensors back to the device."""
     metrics.fallback(op.name())
     _warn_once(op)
     copies: list[tuple[torch.Tensor, torch.Tensor]] = []

@@ -113,7 +113,7 @@ def check(call: OpCall) -> OpCall:
 
 
 def find_cached(call: OpCall) -> OpCall:
-    """Look the call's program up in the compile cache."""
+    """Look up the call's program in the compile cache."""
     if call.op in _host_shaped:
         return call
     cached = kept_call(call.call, call.device)
@@ -144,13 +144,13 @@ def _unplaced(call: OpCall) -> str:
 
 
 def run_strided_scatter(call: OpCall) -> OpCall:
-    """To keep the strides, run a scatter into a strided view on a copy of the view's storage."""
+    """Run a scatter into a strided view on a copy of its storage, to preserve the strides."""
     results = strided_scatter.run(call.op, call.call)
     return call if results is None else call.done(results)
 
 
 def lower(call: OpCall) -> OpCall:
-    """Lower the operator, or run it now if shapes depend on values. Resize out= arguments."""
+    """Lower the operator, or run it now if its shapes depend on values. Resize out= arguments."""
     normalized = call.call
     with _noting_baked_numbers(call):
         lowered = program.lower_op(normalized.pure.op, *normalized.pure_arguments())

@@ -2,10 +2,10 @@
 """Avoids compiling a program for every i in x[i], and for other views with changing offsets.
 
 Normally a view's offset is a constant of the program, which is fastest, and most offsets never
-change, for example those of the views that split a weight in three. But if the same call has had
-several offsets, the operator runs on copies of its views. Separate programs, which take the offset
-as an input, copy each view out of the storage and write it back. An offset that keeps recurring,
-such as that of one step in a sequence, still gets its own program.
+change, for example those of the views that split a weight into three parts. But if the same call
+has had several offsets, the operator runs on copies of its views. Separate programs, which take the
+offset as an input, copy each view out of the storage and write it back. An offset that keeps
+recurring, such as that of one step in a sequence, still gets its own program.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class NewTensor:
 
 
 class NormalizedCall:
-    """An operator call in terms of the pure operator, its inputs and the tensors to write."""
+    """An operator call in terms of the pure operator, its inputs and the tensors to write to."""
 
     def __init__(self, op: OpOverload, args: list[Any], bases: list[Base]) -> None:
         self.op = op
@@ -124,7 +124,7 @@ class NormalizedCall:
     def resize(self, program: LoweredProgram) -> bool:
         """Resize out= arguments as torch does. Return whether any of them was resized.
 
-        `program` is the pure operator's program, whose metas have the sizes and strides of the
+        `program` is the pure operator's program. Its meta tensors have the sizes and strides of the
         results.
         """
         outs = self._outs()
@@ -161,7 +161,7 @@ class NormalizedCall:
         return {index for index in inputs if self.bases[index][2] in storages}
 
     def writes_input(self, inputs: set[int]) -> bool:
-        """Return whether one of these inputs is also a tensor that the call writes."""
+        """Return whether one of these inputs is also a tensor that the call writes to."""
         targets = {id(self.tensors[index]) for index in self.written()}
         return any(id(self.tensors[index]) in targets for index in inputs)
 
@@ -192,7 +192,7 @@ class NormalizedCall:
             )
 
     def pure_arguments(self) -> tuple[list[Any], dict[str, Any]]:
-        """Return the pure operator's arguments with meta tensors, so that no values are kept."""
+        """Return the pure operator's arguments with meta tensors, to keep no values alive."""
         args, kwargs = self._pure(self.args)
 
         def one(leaf: Any) -> Any:
@@ -228,7 +228,7 @@ class NormalizedCall:
         return [source for group in (*args, *kwargs.values()) for source in group]
 
     def written(self) -> list[int]:
-        """Return the indices of the tensors to write. Raises RuntimeError if one is on the CPU."""
+        """Return the indices of the tensors to write to. Raises RuntimeError for one on the CPU."""
         sources = [source for index in self.pure.written for source in self._sources[index]]
         if any(kind != "tensor" for kind, _ in sources):
             raise RuntimeError(
@@ -239,7 +239,7 @@ class NormalizedCall:
         return [index for _, index in sources]
 
     def written_as(self, program: LoweredProgram) -> list[tuple[torch.Tensor, torch.dtype]]:
-        """Return each tensor to write, with the dtype of the computed result."""
+        """Return each tensor to write to, with the dtype of the computed result."""
         metas = program.metas[self.plain(program) :]
         return [
             (self.tensors[index], meta.dtype)

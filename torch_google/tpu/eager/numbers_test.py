@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators with Python scalar arguments need few programs, however many values they take."""
+"""Operators with Python scalar arguments need few programs, even for many different values."""
 
 from __future__ import annotations
 

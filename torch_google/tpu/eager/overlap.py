@@ -13,8 +13,8 @@ from torch._ops import OpOverload
 
 from torch_google.tpu.runtime.strides import View, natural
 
-# Operators that give the same result if they write an element several times, so the elements of the
-# written tensor may overlap.
+# Operators that give the same result if they write to an element several times, so the elements of
+# the written tensor may overlap.
 _IDEMPOTENT = frozenset({"aten::fill_", "aten::threshold_", "aten::zero_"})
 
 # Operators that check for overlap, in addition to the elementwise ones.
@@ -98,7 +98,7 @@ _CHANGE = frozenset(
     }
 )
 
-# Operators that only warn if they write an element more than once.
+# Operators that only warn if they write to an element more than once.
 _WARN = frozenset(
     {"aten::_index_put_impl_", "aten::index_fill_", "aten::index_put_", "aten::masked_fill_"}
 )
@@ -113,7 +113,7 @@ def check(
 ) -> None:
     """Raise Overlap or warn, with torch's message, for a write that torch rejects or warns about.
 
-    `storages` lists each tensor's storage; `written` lists the indices of the tensors to write.
+    `storages` lists each tensor's storage; `written` lists the indices of the tensors to write to.
     """
     name = op._schema.name
     if name in _IDEMPOTENT:
@@ -155,8 +155,8 @@ def check(
 def check_resized(pure: OpOverload, *, itself: bool) -> None:
     """Raise Overlap if an operator must not resize the storage of one of its inputs.
 
-    `pure` is the operator without out=. `itself` means that this input is the tensor to write, not
-    another view of its storage.
+    `pure` is the operator without out=. `itself` means that this input is the tensor to write to,
+    not another view of its storage.
     """
     if pure._schema.name in _MOVE or (itself and torch.Tag.pointwise in pure.tags):
         raise Overlap(

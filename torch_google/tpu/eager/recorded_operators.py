@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # This many values of a scalar get their own programs before the scalar becomes a program input.
 _MOST_BAKED = 8
 # Operators whose best program depends on a scalar's value: x**2, for example, is computed as a
-# product. A division by an integer can likewise be specialised for its divisor.
+# product. A division by an integer can likewise be specialized for its divisor.
 _BAKED = (
     *("aten::pow", "aten::float_power", "aten::__lshift__", "aten::__rshift__"),
     "aten::floor_divide",
@@ -50,8 +50,8 @@ _SCALAR_INPUTS = (
 # torch's own kernels for these operators return views, although their schemas do not say so.
 _VIEWS = ("aten::_unsafe_view", "aten::unsafe_split.Tensor", "aten::unsafe_split_with_sizes")
 
-# torch implements these in-place operators only for its own devices, so we lower their out-of-place
-# variants.
+# torch implements these in-place operators only for its built-in devices, so this package lowers
+# their out-of-place variants.
 _OURS = (
     "aten::addr.out",
     "aten::addr_",
@@ -66,10 +66,10 @@ _baked: defaultdict[str, set[float]] = defaultdict(set)
 
 
 def record(devices: Sequence[jax.Device]) -> None:
-    """Register the C++ recorder for every operator that the device computes.
+    """Register the C++ recorder as the kernel for every operator that the device implements.
 
-    To determine the operators, a process loads the table of lowerings, which takes a third of a
-    second. Later processes read the list of operators from the compile cache.
+    The first process loads the table of lowerings to determine the operators, which takes a third
+    of a second. Later processes read the list of operators from the compile cache.
     """
     fingerprint = f"operators {_digest()}"
     entry = cache.load_entry(fingerprint, devices)
@@ -90,8 +90,8 @@ def scalars_are_inputs(op: OpOverload, args: Sequence[Any], *, forget: bool = Fa
     """Return whether an operator's scalars become inputs from now on. True only once per operator.
 
     Scalars that do not affect the choice of program become inputs immediately. Others become inputs
-    after many different values, so that beta ** step is not compiled at every step. With `forget`,
-    the operator's scalars never become inputs.
+    after they have had many different values, so that beta ** step is not compiled at every step.
+    With `forget`, the operator's scalars never become inputs.
     """
     if forget:
         _known.add(op.name())

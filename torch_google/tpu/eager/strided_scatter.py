@@ -3,7 +3,7 @@
 
 torch's scatter kernels clone the whole storage of a strided view and write to the same view of the
 clone, so the result keeps the strides and the offset. A compiled program cannot do that: it reads
-only the elements of its arguments, and its results are dense and have no offset. So this module
+only the elements of its arguments, and its results are dense and start at offset 0. So this module
 performs torch's steps one by one.
 """
 
