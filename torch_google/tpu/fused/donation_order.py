@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Orders the write to a donated buffer after all reads of its old value, to save a copy.
+"""Orders the write to a donated buffer after all reads of its old value, to avoid a copy.
 
 For example, a backward pass multiplies a gradient by a weight. The optimizer computes the weight's
 next value, which does not depend on that product. XLA:CPU inserts copies before it schedules

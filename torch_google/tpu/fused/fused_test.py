@@ -415,8 +415,8 @@ def test_what_could_not_be_computed_says_so_and_nothing_is_lost() -> None:
 
     for _ in range(2):  # the first run is operator by operator, the second one program
         fail()
-        # A tensor may keep an error, but the error must not keep the frames that it passed through,
-        # because they refer to other tensors.
+        # A tensor may store an error, but the error must not keep alive the frames that it passed
+        # through, because they refer to other tensors.
         gc.collect()
         assert torch.tpu.memory_allocated() == before
     assert parameter.tolist() == [2.0] * 3

@@ -75,7 +75,7 @@ def train(name: str, device: str, steps: int) -> list[float]:
     make, batch = MODELS[name]
     x, target = batch()
     model = make()
-    model(x)  # running on the CPU first initialises lazy layers and running statistics
+    model(x)  # running on the CPU first initializes lazy layers and running statistics
     model.to(device)
     x, target = x.to(device), target.to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)

@@ -2,7 +2,7 @@
 """Fused programs, each of which runs a whole recorded trace.
 
 C++ calls `fuse` for a new trace, which is then compiled in the background. Until the program is
-ready, equal traces run operator by operator, which gives the same values.
+ready, identical traces run operator by operator, which gives the same values.
 """
 
 from __future__ import annotations

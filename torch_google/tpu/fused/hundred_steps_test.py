@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In every mode, a hundred equal training steps compile nothing after the second step."""
+"""In every mode, a hundred identical training steps compile nothing after the second step."""
 
 from __future__ import annotations
 
