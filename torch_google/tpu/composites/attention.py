@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scaled dot product attention, with a fused forward operator and a fused backward operator.
 
-torch (v2.6 and v2.13) calls fused operators only on a fixed list of devices. On all others, it uses
-the math (unfused) implementation, a series of smaller operators, without calling
+torch (v2.6 and v2.13) calls fused operators only for a fixed list of device types. For all others,
+it uses the math (unfused) implementation, a series of smaller operators, without calling
 `_fused_sdp_choice`. So this module calls the fused operator itself.
 """
 
@@ -57,9 +57,9 @@ def _attention(
 
 
 def _is_plain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, enable_gqa: bool) -> bool:
-    """Return whether the fused operator supports a call, apart from its mask.
+    """Return whether the fused operator supports a call, ignoring the call's mask.
 
-    It supports neither broadcasting nor the transforms of torch.func.
+    It supports neither broadcasting nor torch.func transforms.
     """
     if not q.dim() == k.dim() == v.dim() == 4 or torch._C._functorch.peek_interpreter_stack():
         return False

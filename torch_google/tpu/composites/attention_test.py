@@ -35,7 +35,8 @@ def agree(
     for device_result, cpu_result in zip(*actual, strict=True):
         torch.testing.assert_close(device_result.cpu(), cpu_result, rtol=1e-4, atol=1e-5)
         # If the bias needs a gradient, the CPU uses the math (unfused) implementation, whose
-        # strides differ from the device's. In v2.6, it also does so if heads share keys and values.
+        # strides differ from the device's. In torch v2.6, it also does so if heads share keys and
+        # values.
         shared = V2_6 and "enable_gqa" in options
         if not shared and (bias is None or not bias.requires_grad):
             assert device_result.stride() == cpu_result.stride()

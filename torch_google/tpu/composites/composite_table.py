@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registers the composites with torch, as kernels of the device."""
+"""Registers the composite operators with torch, as kernels for the tpu device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ATEN = torch.library.Library("aten", "IMPL")
 
 
 def register() -> None:
-    """Register all composites with torch when the device starts. Idempotent."""
+    """Register all composite operators with torch, when the device is initialized. Idempotent."""
     from torch_google.tpu.composites import (
         attention,
         nested_tensors,

@@ -4,7 +4,7 @@
 Most of these kernels read only sizes, strides and offsets, which are CPU tensors on every device.
 They pass views of the buffer to other operators, which run on the device. A few kernels read the
 buffer itself. This module replaces some of those, and does not register the others, so torch
-reports that the device lacks them.
+reports them as unimplemented.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch._C import DispatchKey
 from torch._ops import OpOverload
 
 _ATEN = torch.ops.aten
-# Kernels that need the memory addresses of values, which tensors on the device do not have.
+# Kernels that access elements through a data pointer, which tensors on the device do not have.
 _UNSAFE = frozenset(
     {
         "_native_multi_head_attention",
@@ -113,7 +113,7 @@ def _of_buffer(buffer: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
 
 
 def _zeros(x: torch.Tensor | None) -> torch.Tensor | None:
-    """Return CPU zeros with a tensor's sizes and dtype, on which a CPU kernel can check a call."""
+    """Return CPU zeros with a tensor's sizes and dtype, so that a CPU kernel can check a call."""
     if x is None or not x.is_nested:
         return None if x is None else torch.zeros(x.shape, dtype=x.dtype)
     parts = [torch.zeros(part.shape, dtype=x.dtype) for part in x.unbind()]

@@ -2,8 +2,8 @@
 """LSTM, GRU and RNN, with a forward and a backward program for each layer and direction.
 
 Without this module, torch runs about a dozen small operators for each step of a sequence. It still
-does so in two cases: under the transforms of torch.func, which have rules only for torch's own
-operators, and for invalid arguments, because the small operators raise the CPU's errors.
+does so in two cases: under torch.func transforms, which have rules only for torch's own operators,
+and for invalid arguments, because the small operators raise the CPU's errors.
 """
 
 from __future__ import annotations
@@ -125,8 +125,8 @@ def _of_packed(
     ):
         return _as_torch_has_it(op, data, batch_sizes, hx, *rest)
     data, hx, cx, params = _lowered_precision(data, hx, params)
-    # The row in `data` of each step and sequence (T, B). After a sequence has ended, use the first
-    # row of the step as padding.
+    # The index of the row in `data` for each step and sequence (T, B). If a sequence has already
+    # ended, the step's first row serves as padding.
     starts = batch_sizes.cumsum(0) - batch_sizes
     places = torch.arange(int(batch_sizes[0]))
     live = places < batch_sizes[:, None]
@@ -286,7 +286,7 @@ def _lowered_precision(
 
 
 def _states(hx: Any) -> list[_Tensor]:
-    """Return [hidden state] or, for an LSTM, [hidden state, cell]."""
+    """Return [hidden state] or, for an LSTM, [hidden state, cell state]."""
     return [hx] if isinstance(hx, torch.Tensor) else list(hx)
 
 

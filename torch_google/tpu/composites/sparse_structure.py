@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sparse COO operators that use torch's CPU kernels on the device.
+"""Sparse COO operators for which the device reuses torch's CPU kernels.
 
 A sparse tensor consists of two dense tensors, the indices and the values, both on the device. torch
-uses these kernels for the CPU and for CUDA, because they do not access memory: they only call
-operators on the dense tensors. All other sparse operators are in `sparse_tensors`.
+uses the same kernels for the CPU and for CUDA, because they do not access memory directly: they
+only call operators on the dense tensors. All other sparse operators are in `sparse_tensors`.
 """
 
 from __future__ import annotations

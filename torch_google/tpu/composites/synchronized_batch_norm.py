@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators of torch.nn.SyncBatchNorm, which normalises over the batches of all ranks.
+"""The operators of torch.nn.SyncBatchNorm, which normalizes over the batches of all ranks.
 
-torch implements these operators only for its own accelerators. As on those accelerators, statistics
-and sums are float32 if the input has half precision. torch.nn.SyncBatchNorm runs collectives
-between the operators.
+torch implements these operators only for its built-in accelerators, such as CUDA. As on those
+accelerators, statistics and sums are float32 if the input has half precision.
+torch.nn.SyncBatchNorm runs collectives between the operators.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _backward_reduce(
 ) -> tuple[_MaybeTensor, ...]:
     """Return the sums that the ranks exchange in the backward pass, and the parameters' gradients.
 
-    The results are the sum of the gradient, the sum of the gradient times the centred input, the
+    The results are the sum of the gradient, the sum of the gradient times the centered input, the
     gradient of the weight and the gradient of the bias.
     """
     grad, axes = _wide(grad_out), _axes(input)

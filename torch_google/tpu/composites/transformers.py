@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inference fast path of torch's transformer modules, composed of the device's operators.
+"""The inference fast path of torch's transformer modules, composed of the tpu device's operators.
 
 torch.nn takes the fast path whenever it can, so transformers in eval mode would fail without these
 operators.

@@ -37,7 +37,7 @@ def test_encoder_in_inference(norm_first: bool) -> None:
         actual = device_encoder(x.to("tpu"), src_key_padding_mask=PADDING.to("tpu"))
         expected = cpu_encoder(x, src_key_padding_mask=PADDING)
         close(actual[0], expected[0])
-        close(actual[1, :3], expected[1, :3])  # padding may hold any value
+        close(actual[1, :3], expected[1, :3])  # padding may contain any value
 
 
 @pytest.mark.parametrize("average", [False, True])
