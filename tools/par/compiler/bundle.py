@@ -43,7 +43,7 @@ CompileAll = Callable[[list[sources.Source]], Iterator[sources.Compiled]]
 
 
 class BundleError(Exception):
-    """Raised if an input cannot be packed. The message names the file and the remedy."""
+    """Raised if an input cannot be packed. The message contains the file's path and the remedy."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class BundleOptions:
     kernels: whether the libraries consist mostly of GPU kernels.
     strict: whether a syntax error in a source fails the build (true for a program's own code).
     cold: directories and files ("." for all) to store as compressed code, because few programs
-        import them. Programs that do import them start a few per cent slower.
+        import them. Programs that do import them start a few percent slower.
     """
 
     name: str
@@ -245,8 +245,8 @@ class BundleBuilder:
         parts = PurePosixPath(path).parts
         if len(parts) == 2 and parts[0].endswith(".dist-info") and parts[1] == "METADATA":
             name = parts[0].split("-")[0].replace(".", "_").replace("-", "_").lower()
-            # The index contains the entry points, because many programs read those of all packages
-            # when they start.
+            # The index contains the entry points, because many programs read the entry points of
+            # all packages at startup.
             entry_points_file = os.path.join(os.path.dirname(disk), "entry_points.txt")
             entry_points = ""
             if os.path.exists(entry_points_file):

@@ -145,7 +145,7 @@ class ArchiveWriter:
 
 
 def seal(stream: BinaryIO) -> None:
-    """Write the two hashes that PAR_VERIFY=1 checks to the footer of a finished file."""
+    """Fill in the two hashes in the footer of a finished file. PAR_VERIFY=1 checks them."""
     stream.flush()
     with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         match = FOOTER.fullmatch(mapped[-FOOTER_SIZE:])

@@ -13,7 +13,7 @@ from tools.par.compiler.sources import Compiled, Source, compile_runs, runs_of
 
 
 class Kept:
-    """An LRU cache from sources to compiled code, of at most `most` bytes.
+    """An LRU cache from sources to compiled code, limited to `most` bytes.
 
     The bytes that compilation produces depend on what the process did before (see sources.py).
     Each compilation therefore runs in a fork of a child process that does nothing else. The
@@ -80,7 +80,7 @@ def _serve(connection: Connection, parent_end: Connection) -> None:
 
 
 def _key(run: list[Source]) -> bytes:
-    """Return a hash of everything that determines a run's compiled code."""
+    """Return a hash of everything that determines a batch's compiled code."""
     digest = hashlib.sha256()
     for path, disk, pack in run:
         with open(disk, "rb") as stream:

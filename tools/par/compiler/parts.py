@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cut a PAR into files (the launcher, each bundle, and the program), which the launcher joins.
 
-An image stores these files in several layers. An edit changes only the program's part, which has
-the program's own package and the index. A bundle's part has the same bytes in every program. The
-zip's central directory, which the launcher does not read, is omitted.
+An image stores these files in several layers. An edit changes only the program's part, which
+contains the program's own package and the index. A bundle's part has the same bytes in every
+program. The zip's central directory, which the launcher does not read, is omitted.
 """
 
 from __future__ import annotations

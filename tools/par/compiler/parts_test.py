@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that programs in parts run like whole ones, and that edits change only one part."""
+"""Test that programs cut into parts run like whole ones, and that an edit changes only one part."""
 
 from __future__ import annotations
 

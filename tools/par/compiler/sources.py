@@ -2,7 +2,7 @@
 """Compile Python sources to marshalled code, deterministically and on all cores.
 
 marshal's output depends on reference counts, and thus on what else the process has done. Therefore,
-the files are divided into fixed runs, and a fresh process compiles each run. The output also
+the files are divided into fixed batches, and a fresh process compiles each batch. The output also
 depends on the hash seed, which the build rule fixes.
 """
 
@@ -55,12 +55,12 @@ def compile_all(files: list[Source]) -> Iterator[Compiled]:
 
 
 def runs_of(files: list[Source]) -> list[list[Source]]:
-    """Divide `files` into runs, each of which a single process compiles."""
+    """Divide `files` into batches, each of which a single process compiles."""
     return [files[i : i + _RUN] for i in range(0, len(files), _RUN)]
 
 
 def compile_runs(runs: list[list[Source]]) -> Iterator[list[Compiled]]:
-    """Compile each run in a separate process that is forked from this one."""
+    """Compile each batch in a separate process that is forked from this one."""
     workers = max(1, min(len(runs), len(os.sched_getaffinity(0))))
     with multiprocessing.get_context("fork").Pool(workers, maxtasksperchild=1) as pool:
         yield from pool.imap(_compile_run, runs, chunksize=1)

@@ -156,7 +156,8 @@ import sys
 print(sys.argv, sys.path[:1], sys.flags, __name__, sorted(globals()), sys._getframe().f_back is None)
 print(__spec__ and __spec__.name, type(__loader__), globals().get("__file__"), globals().get("__cached__"))
 """
-# With PAR_FAST_EXIT=0, CPython's own Py_RunMain runs each command and gives the expected behaviour.
+# With PAR_FAST_EXIT=0, CPython's own Py_RunMain runs each command and defines the expected
+# behavior.
 _COMMANDS: dict[str, list[str]] = {
     "-c": ["-c", _SHOW, "a"],
     "-c with options": ["-O", "-W", "error", "-X", "dev", "-c", _SHOW],

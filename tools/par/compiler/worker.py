@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Implements Bazel's persistent worker protocol with JSON requests, one per line."""
+"""Implement Bazel's persistent worker protocol with JSON requests, one per line."""
 
 from __future__ import annotations
 

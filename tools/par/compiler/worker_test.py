@@ -138,7 +138,7 @@ def test_what_did_not_change_is_not_compiled_again(
     (package / "m70.py").write_text(_module(70, "other"))
     second = list(cache.compile_all(_sources(package)))
     again = [one is other for one, other in zip(first, second, strict=True)]
-    # Files are compiled in runs of 64, so a change to a file recompiles its whole run.
+    # Files are compiled in batches of 64, so a change to a file recompiles its whole batch.
     assert again == [True] * 64 + [False] * 64 + [True] * 72
     assert [c.path for c in second] == [path for path, _, _ in _sources(package)]
 

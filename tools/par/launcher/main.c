@@ -139,7 +139,7 @@ static PyStatus configure(PyConfig* config, const struct par_invocation* in) {
 
 // Moves the warning filters from `config` to `out`. If they stayed, CPython
 // would import the warnings module before boot() has opened the archive that
-// contains it. Only the filters of -b and -X dev stay in `config`, because
+// contains it. Only the filters for -b and -X dev stay in `config`, because
 // CPython adds them again.
 static PyStatus hold_back_warning_filters(PyConfig* config,
                                           PyWideStringList* out) {

@@ -361,7 +361,7 @@ static PyObject* par_static_names(PyObject* module, PyObject* unused) {
   return names;
 }
 
-// A module with single-phase initialisation takes its __name__ from this
+// A module with single-phase initialization takes its __name__ from this
 // variable. Otherwise, the module `pkg._x` would be named `_x`, and its
 // functions could not be pickled.
 extern const char* _Py_PackageContext;

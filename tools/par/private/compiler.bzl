@@ -12,7 +12,7 @@ COMPILER_ATTRS = {
     "_interpreter": attr.label(
         default = Label("//tools/par/launcher"),
         executable = True,
-        # The "exec" configuration would build CPython a second time.
+        # In the "exec" configuration, Bazel would build CPython a second time.
         cfg = "target",
     ),
     "_stdlib": attr.label(

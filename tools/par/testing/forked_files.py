@@ -78,7 +78,7 @@ def _shard(files: Sequence[str]) -> Sequence[str]:
 
 
 def _suites(file: str, results: Path, status: int) -> list[xml.etree.ElementTree.Element]:
-    """Return the test suites in a file's results, and a failed one if its process died."""
+    """Return the test suites in a file's results, plus a failed one if the process died."""
     try:
         suites = list(xml.etree.ElementTree.parse(results).getroot().iter("testsuite"))
     except FileNotFoundError:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def reserved_port() -> Iterator[int]:
-    """Reserve a port of 127.0.0.1 until the block exits, so that no other process gets it.
+    """Reserve a port on 127.0.0.1 until the block exits, so that no other process gets it.
 
     This process binds the port but does not listen on it. A server that sets SO_REUSEADDR, as most
     do, can bind the port while it is reserved.

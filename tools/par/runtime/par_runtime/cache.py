@@ -84,7 +84,7 @@ def _problem(directory: str) -> str | None:
         return f"not usable ({error.strerror})"
     if not stat.S_ISDIR(status.st_mode):
         return "not a directory"
-    # A directory that root owns is usable, too: other users can only read it.
+    # A directory that root owns is also usable, because other users can only read it.
     if status.st_uid not in (os.geteuid(), 0):
         return f"owned by user {status.st_uid} and not by {os.geteuid()}"
     if status.st_mode & 0o022:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Implement the environment variables that print something: PAR_HELP, PAR_INFO and PAR_LIST."""
+"""Implement the environment variables that request output: PAR_HELP, PAR_INFO and PAR_LIST."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def _find(name: str) -> str | None:
 
 
 def _cxx_version() -> int:
-    """Return the N of the machine's libstdc++.so.6.0.N, or -1 if it has no C++ runtime."""
+    """Return N for the machine's libstdc++.so.6.0.N, or -1 if it has no C++ runtime."""
     libraries = [_find(name) for name in _CXX]
     if None in libraries:
         return -1

@@ -2,8 +2,8 @@
 """Unpack a bundle's files that must be on disk, once for each hash of their contents.
 
 The directory `<cache>/<name>-<hash>` is filled under a temporary name and then renamed, so it is
-never seen incomplete. Later starts check only the sizes of its libraries. If no directory is
-writable, libraries are loaded from memory instead.
+never seen incomplete. Later runs of the program check only the sizes of its libraries. If no
+directory is writable, libraries are loaded from memory instead.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def extension_path(bundle: Bundle, relative: str) -> str:
 
 
 def bundle_directory(bundle: Bundle, group: str) -> str:
-    """Return the directory that holds a group of a bundle's files, and unpack them if needed.
+    """Return the directory that contains a group of a bundle's files, and unpack them if needed.
 
     Group "lib" contains the libraries and, if the bundle is not zip-safe, all files. Group "dev"
     also contains the headers. Raises OSError if no directory is usable.
@@ -181,7 +181,7 @@ def _fill(bundle: Bundle, group: str, target: str) -> None:
 
 
 def _remove(path: str) -> None:
-    """Remove a directory tree. If a file cannot be removed, leave the rest to the next start."""
+    """Remove a directory tree. If a file cannot be removed, leave the rest for the next run."""
     try:
         for base, directories, names in os.walk(path, topdown=False):
             for name in names:

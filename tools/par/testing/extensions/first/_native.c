@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A module with single-phase initialisation, which takes its name from the
+// A module with single-phase initialization, which takes its name from the
 // importer while its init function runs.
 #include <Python.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A module with multi-phase initialisation. Like the first extension's module,
+// A module with multi-phase initialization. Like the first extension's module,
 // it is named _native.
 #include <Python.h>
 
