@@ -4,7 +4,7 @@
 import sys
 from pathlib import Path
 
-# Python puts this directory first on sys.path, but imports start at the workspace root.
+# Python puts this directory first on sys.path, but imports are relative to the workspace root.
 sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from tools.bazel.bootstrap import main  # noqa: E402  (needs the line above)

@@ -36,7 +36,7 @@ class _Entry:
 
 
 def origins(*, codename: str, etc: Path | None = None) -> list[Origin]:
-    """Return the archives that serve `main` of suite `codename` or of one of _MOVING_SUITES."""
+    """Return the archives that serve `main` for the suite `codename` or one of _MOVING_SUITES."""
     directory = etc or Path("/etc/apt")
     known = {codename, *_MOVING_SUITES} - {""}
     by_uri: dict[str, Origin] = {}
@@ -102,8 +102,8 @@ def _one_line_entries(text: str) -> Iterator[_Entry]:
 def _deb822_entries(text: str) -> Iterator[_Entry]:
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     for paragraph in re.split(r"\n\s*\n", "\n".join(lines)):
-        # A field continues on lines that start with whitespace. Keep its line breaks, which
-        # embedded keys need.
+        # A field continues on lines that start with whitespace. Keep its line breaks, because
+        # embedded keys need them.
         fields = {
             name.lower(): value.strip()
             for name, value in re.findall(

@@ -17,7 +17,7 @@ _TOOLS = ("apt-get", "apt-cache", "apt-config", "dpkg-deb", "timeout")
 
 
 def is_set_up(cache: Path) -> bool:
-    """Return whether the prefix with Debian's Bazel has already been built."""
+    """Return whether the prefix (see debian_prefix.py) has already been built."""
     return _prefix(cache).is_dir()
 
 

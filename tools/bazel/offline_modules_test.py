@@ -39,7 +39,7 @@ def test_the_lock_pins_every_dependency_of_the_workspace() -> None:
 
 
 def test_the_lock_is_of_this_bazel() -> None:
-    """Official Bazel releases silently ignore a lock file whose format version is not theirs."""
+    """Official Bazel releases silently ignore a lock file with a different format version."""
     version = (_WORKSPACE / ".bazelversion").read_text().strip()
     lock = json.loads((_WORKSPACE / "MODULE.bazel.lock").read_text())
     assert (version.rpartition(".")[0], lock["lockFileVersion"]) == ("7.7", 13)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run apt with the machine's programs, keys and proxy settings, but with private state.
 
-The state of the machine's apt and dpkg is neither read nor written, so this module needs no
+This module neither reads nor modifies the state of the machine's apt and dpkg, so it needs no
 privileges and cannot break the machine.
 """
 
@@ -62,7 +62,7 @@ class Archive:
 
 
 class PrivateApt:
-    """An apt that serves one suite of one archive, and keeps its state under `state`.
+    """An apt instance for one suite of one archive, whose state is in the directory `state`.
 
     lock: the descriptor of a lock file. Every apt process inherits it, so the lock stays held.
     sources: whether to use the suite's source packages instead of its binary packages.
@@ -127,7 +127,7 @@ class PrivateApt:
         return sorted(into / archive.name for archive in archives.values())
 
     def source_versions(self, name: str) -> list[str]:
-        """Return the versions of a source package. Raises MissingPackageError if it has none."""
+        """Return the versions of a source package. Raises MissingPackageError if there are none."""
         # --only-source excludes binary packages of the same name that are built from another
         # source.
         records = self._run("apt-cache", "showsrc", "--only-source", name, seconds=60)
@@ -137,7 +137,7 @@ class PrivateApt:
         return versions
 
     def source_files(self, name: str, version: str) -> dict[str, Archive]:
-        """Map the URL of each file of a source package's version to the file's name and hash."""
+        """For one version of a source package, map each file's URL to its name and hash."""
         listing = self._run(
             "apt-get",
             "source",

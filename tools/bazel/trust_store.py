@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 # The bundle of Debian's ca-certificates package, to which update-ca-certificates adds local
-# authorities.
+# certificate authorities.
 _BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
 _PEM = re.compile(r"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
 
