@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Container images of PARs: layouts, statements about images, a registry client. See README.md."""
+"""Container images of PARs: layouts, attestations, and a registry client. See README.md."""

@@ -3,7 +3,7 @@
 
 The files are, in this order, $REGISTRY_AUTH_FILE, $DOCKER_CONFIG/config.json,
 $XDG_RUNTIME_DIR/containers/auth.json and ~/.docker/config.json. The first file with an entry for
-the registry is used. The entry contains the credentials, or the file names a helper program,
+the registry is used. The entry contains the credentials, or the file specifies a helper program,
 docker-credential-NAME.
 """
 

@@ -87,12 +87,12 @@ def _config(
         "USER": "nonroot",
         # A PAR accepts only a cache that its user owns, so it creates this directory in the volume.
         "PAR_CACHE_DIR": f"{program.CACHE}/par",
-        # This is the cache for libraries, and for programs built with `doors = False`, which ignore
+        # Libraries use this cache. So do programs built with `doors = False`, because they ignore
         # PAR_CACHE_DIR.
         "XDG_CACHE_HOME": program.CACHE,
     }
     env |= settings.env
-    inherited.pop("Cmd", None)  # Cmd holds the arguments of the base image's own program
+    inherited.pop("Cmd", None)  # Cmd contains the arguments of the base image's own program
     config = dict(base)
     config["config"] = inherited | {
         "Entrypoint": [entrypoint],

@@ -16,7 +16,7 @@ PLATFORM = {"architecture": "amd64", "os": "linux"}
 
 
 class LayoutError(ValueError):
-    """Raised for an unusable layout. The message names the directory and the remedy."""
+    """Raised for an unusable layout. The message contains the directory and the remedy."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -88,7 +88,7 @@ def _image_impl(ctx):
 _BUILDER = attr.label(
     default = Label("//tools/oci:builder.par"),
     executable = True,
-    # The "exec" configuration would build CPython a second time.
+    # In the "exec" configuration, Bazel would build CPython a second time.
     cfg = "target",
 )
 

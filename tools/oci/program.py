@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Divide programs into layers: each PAR is cut into parts, and a layer holds related parts.
+"""Divide programs into layers: each PAR is cut into parts, and a layer contains related parts.
 
 The interpreter comes first, then the packages that the programs share, then other code of the
 workspace, then the programs' own packages. A large package has its own layer, so a registry stores
@@ -21,7 +21,8 @@ from tools.par.compiler import parts
 DIRECTORY = "/app"
 CACHE = "/cache"
 USER = 65532  # the conventional user ID of images that do not run as root
-# Bundles that every program contains and that change only with the workspace's interpreter.
+# Bundles (packed directories) that every program contains, and that change only if the workspace's
+# interpreter changes.
 _INTERPRETER = frozenset(("stdlib", "runtime", "python_headers", "cc_runtime", "licences"))
 # Smaller packages share a layer, because each layer costs a request per pull.
 _LARGE = 8 << 20
@@ -110,5 +111,5 @@ def _of_packages(entries: list[Entry]) -> Iterator[tuple[str, list[Entry]]]:
 
 
 def _path(part: parts.Part) -> str:
-    """Return a path made from the part's hash, so that programs share identical parts."""
+    """Return a path derived from the part's hash, so that programs share identical parts."""
     return f"{DIRECTORY}/parts/{part.name}-{hashlib.sha256(part.data).hexdigest()[:16]}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Push an image and its statements to a registry, without changing the image's digest.
+"""Push an image and its attestations to a registry, without changing the image's digest.
 
     bazel run //PACKAGE:NAME.push -- REGISTRY/REPOSITORY:TAG [TAG ...]
 

@@ -165,10 +165,10 @@ class Registry:
         return answer
 
     def attach(self, descriptor: Descriptor, data: bytes) -> None:
-        """Send a statement's manifest, which names the image as its subject.
+        """Send an attestation's manifest, which names the image as its subject.
 
         If the registry does not list the manifests of a subject itself, add the manifest to the
-        list that the specification defines for this case, under a tag made from the subject's
+        list that the specification defines for this case, under a tag derived from the subject's
         digest.
         """
         answer = self.push_manifest(data, descriptor.digest)

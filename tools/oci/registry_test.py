@@ -34,7 +34,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a directory with the layouts `image` and `statements`."""
+    """Return a directory that contains the layouts `image` and `statements` (attestations)."""
     directory = tmp_path_factory.mktemp("image")
     built = small_image(directory, "print('one')\n", Settings(tag="t"))
     _state(directory, built)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statements about an image: a bill of materials (SPDX 2.3) and a provenance (SLSA 1, in-toto).
+"""Attestations about an image: a bill of materials (SPDX 2.3) and provenance (SLSA 1, in-toto).
 
 They are separate manifests that name the image as their subject, so they do not change the image's
-digest. They have their own layout, with one manifest per statement.
+digest. They have their own layout, with one manifest per attestation.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def provenance(
     base: Descriptor,
     materials: dict[str, Path],
 ) -> dict[str, Any]:
-    """Return an in-toto statement. It has no timestamps, so equal builds give equal bytes.
+    """Return an in-toto statement. It has no timestamps, so identical builds give identical bytes.
 
     materials: maps names to the files that determine the build, such as the packages' lock file.
     """

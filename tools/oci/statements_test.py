@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test an image that the rules build: its programs, its bill of materials and its provenance."""
+"""Test an image that the rules build: its programs, bill of materials and provenance."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def image() -> Image:
 
 
 def _statement(kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the manifest and the contents of the statement of this kind."""
+    """Return the manifest and the contents of the attestation of this kind."""
     index = json.loads((_STATEMENTS / "index.json").read_text())
     (row,) = [row for row in index["manifests"] if row["artifactType"] == kind]
     manifest = json.loads(read_blob(_STATEMENTS, row))

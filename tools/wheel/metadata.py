@@ -57,7 +57,7 @@ def described(description: Mapping[str, Any]) -> Distribution:
 
 
 def locked(lock: Mapping[str, Any], torch_pin: Mapping[str, Any]) -> dict[str, str]:
-    """Return a map from normalised package names to the versions that the workspace pins.
+    """Return a map from normalized package names to the versions that the workspace pins.
 
     Local version labels are removed: torch is pinned to a "+cpu" version, but its other builds work
     equally well.

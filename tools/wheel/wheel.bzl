@@ -198,7 +198,7 @@ _ABOUT = {
     "_builder": attr.label(
         default = Label("//tools/wheel:builder.par"),
         executable = True,
-        # The exec configuration would build CPython a second time.
+        # In the "exec" configuration, Bazel would build CPython a second time.
         cfg = "target",
     ),
 }
