@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that the account reads the result files that pytest writes in a par_test."""
+"""Test that account.py reads the result files that pytest writes in a par_test."""
 
 from __future__ import annotations
 

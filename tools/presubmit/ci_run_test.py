@@ -17,9 +17,10 @@ _TALLY = [
     for name in ("__init__", "account", "results", "rotation", "seconds", "tally")
 ]
 
-# A fake Bazel. It prints its arguments, answers a query with two targets, writes a test's events,
-# and fails if $FAIL is one of its arguments. $CACHES says what the static build's caches contain:
-# it is `all`, or the message that Bazel prints if an entry is missing.
+# A fake Bazel. It prints its arguments, answers a query with two targets, writes a build event
+# file, and fails if $FAIL is one of its arguments. $CACHES is the state of the static build's
+# caches: `all` if they contain every entry, or else the message that Bazel prints if an entry is
+# missing.
 _BAZELW = """\
 #!/bin/bash
 if [[ "$1" == query ]]; then

@@ -8,7 +8,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True, order=True, kw_only=True)
 class Finding:
-    """A problem to fix before merging. Line 1 also stands for the whole file."""
+    """A problem to fix before merging. Line 1 may also mean the whole file."""
 
     path: str
     line: int = 1

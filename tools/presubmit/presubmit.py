@@ -74,7 +74,8 @@ def _fix(
 
 
 def _root(argument: str | None) -> pathlib.Path:
-    # `bazel run` starts a program in its runfiles folder. The variable gives the work tree's path.
+    # `bazel run` starts a program in its runfiles folder, and sets this variable to the path of the
+    # work tree.
     return pathlib.Path(argument or os.environ.get("BUILD_WORKSPACE_DIRECTORY") or os.getcwd())
 
 

@@ -17,7 +17,7 @@ from tools.presubmit import finding
 
 def ruff() -> list[str]:
     """Return the command that starts ruff."""
-    # Our Bazel rules install scripts in the first location, pip in the second.
+    # Our Bazel rules install scripts in the first location, and pip installs them in the second.
     return [_packaged("ruff", "bin/ruff", "../../../bin/ruff")]
 
 

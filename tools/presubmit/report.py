@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print progress and results, one line per check. On a terminal, show the seconds counting up."""
+"""Print progress and results, one line per check. On a terminal, update the elapsed time."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Attempt:
 
     @property
     def by_pytest(self) -> bool:
-        """Whether the target runs pytest, which writes its own result file."""
+        """Return whether the target runs pytest, which writes its own result file."""
         return self.kind in _PYTEST_RULES
 
 

@@ -61,7 +61,7 @@ class Tree:
         return self._read(path)
 
     def lines(self, path: str) -> list[str]:
-        """Return a file's lines without line ends."""
+        """Return a file's lines without line endings."""
         return self.text(path).splitlines()
 
     def python(self) -> list[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check the catalogue of changes to torch: every id occurs once, with a test that exists.
+"""Check the catalogue of changes to torch: every id is unique and names an existing test.
 
 A patch's header lists its ids (`Id`). Changes that need no patch are in `catalogue.json`. The table
 in patches/README.md and the summary above it are generated from both sources.
@@ -107,8 +107,8 @@ def read(files: tree.Tree) -> Catalogue:
     }
     rows: list[Row] = []
     named: set[str] = set()
-    # A patch that is in several series counts only once, for the first one. The series of the
-    # build's release comes first.
+    # A patch that is in the patch series of several releases counts only once, for the first of
+    # them. The release that the build uses comes first.
     for each in sorted(series, key=lambda label: (label != tag, label)):
         for patch in series[each]:
             if patch.name not in named:

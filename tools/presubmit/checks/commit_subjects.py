@@ -18,7 +18,8 @@ _SUBJECT = re.compile(
     r"(?!Merge:)(?P<areas>[\w.][\w./+-]*(?:, [\w.][\w./+-]*)*): (?P<verb>[a-z][\w-]*)(?: .*\S)?"
 )
 _REVERT = re.compile(r'Revert ".+"')
-# _OTHER_FORM matches third-person, past and -ing forms, and wrongly matches the verbs in _VERBS.
+# _OTHER_FORM matches third-person, past and -ing forms. It also matches the imperative verbs in
+# _VERBS, which are allowed.
 _OTHER_FORM = re.compile(r"\w+(?:ing|ed|[^su]s)")
 _VERBS = frozenset(
     {"bring", "embed", "exceed", "feed", "need", "proceed", "seed", "speed", "string"}

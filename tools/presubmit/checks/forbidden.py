@@ -12,7 +12,7 @@ from tools.presubmit import finding, tree
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """A forbidden pattern, what a match means, and how to fix it."""
+    """A forbidden pattern, the meaning of a match, and the remedy."""
 
     pattern: re.Pattern[str]
     what: str

@@ -2,7 +2,7 @@
 """Check tables of promises (tested properties): each row names existing tests.
 
 Also check that tests/README.md links to every README that has such a table. The tables are
-recognised by their column headers.
+recognized by their column headers. A room is a folder with its own README.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _exists(files: tree.Tree, room: str, test: str) -> bool:
 
 
 def _tests_of(files: tree.Tree, room: str) -> collections.abc.Iterator[str]:
-    """Yield the test files under a room, or under its parent folder if that is a room as well."""
+    """Yield the test files under a room, or under its parent folder if that is also a room."""
     parent = posixpath.dirname(room)
     owner = parent if f"{parent}/README.md" in files.paths and "/" in parent else room
     return (p for p in files.paths if p.startswith(f"{owner}/") and p.endswith("_test.py"))

@@ -10,8 +10,8 @@ from tools.presubmit import finding, tree
 
 # Empty files with these names are allowed, because their existence alone has a meaning.
 _EMPTY_ON_PURPOSE = frozenset({"__init__.py", "BUILD", "WORKSPACE", "py.typed", ".gitkeep"})
-# The names of temporary files of editors, patch and merge tools, and our own atomic writes
-# (`.NAME.PID`, `.NAME.partial-...`, `NAME.part`).
+# The names of temporary files that editors, patch and merge tools, and our own atomic writes create
+# (ours are `.NAME.PID`, `.NAME.partial-...` and `NAME.part`).
 _TEMPORARY = re.compile(
     r"""
     \.[^/]+\.\d+                                    # .registry.json.17194
