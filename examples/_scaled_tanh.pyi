@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
-# The extension of scaled_tanh_operator.cpp. It has no functions: its import registers operators.
+# The extension module built from scaled_tanh_operator.cpp. It has no functions: importing it
+# registers the operator.

@@ -31,7 +31,7 @@ _READ_ONLY = flags.DEFINE_bool("read_only", False, "Load and train, but write no
 
 
 class Trainer:
-    """A linear model and its optimizer. `step` counts the steps of all runs together."""
+    """A linear model and its optimizer. `step` is the total number of steps in all runs."""
 
     def __init__(self, width: int) -> None:
         torch.manual_seed(0)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handwritten digits: 8x8 greyscale images and their labels, read from CSV.
+"""Handwritten digits: 8x8 grayscale images and their labels, read from CSV.
 
-The packed data set is the test set of UCI's "Optical Recognition of Handwritten Digits", with 1797
-rows, as in scikit-learn's wheel. A user's own file must have the same format; see README.md.
+The data set packed into the program is the test set of UCI's "Optical Recognition of Handwritten
+Digits", with 1797 rows, as in scikit-learn's wheel. A user's own file must have the same format;
+see README.md.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 class DataError(ValueError):
-    """A data file is invalid. The message is one line for the user."""
+    """Raised if a data file is invalid. The message is one line for the user."""
 
 
 @dataclasses.dataclass(frozen=True)

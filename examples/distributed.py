@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Train a small transformer on handwritten digits, in several processes that torchrun starts.
 
---strategy selects how the processes share the work. All strategies compute the same losses. With
---checkpoint, training that was stopped by SIGTERM or by the loss of a process can resume, also with
-fewer processes.
+--strategy selects how the work is split among the processes. All strategies compute the same
+losses. With --checkpoint, training that was stopped by SIGTERM or by the loss of a process can
+resume, even with fewer processes.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _joined(ranks: int) -> Iterator[bool]:
 
 
 def _losses() -> Iterator[tuple[int, float]]:
-    """Train, and yield the number and the loss of each step, which all processes agree on."""
+    """Train, and yield the number and loss of each step. All processes yield the same losses."""
     import torch
 
     from examples import digits, distributed_models, distributed_strategies
@@ -148,8 +148,8 @@ def _losses() -> Iterator[tuple[int, float]]:
             if isinstance(layer, distributed_models.Block):
                 layer.compile()
     share = distributed_strategies.STRATEGIES[_STRATEGY.value](model, device)
-    # With tp, some parameters are DTensors and others plain tensors, which foreach operators do not
-    # accept together.
+    # With tp, some parameters are DTensors and others are plain tensors. foreach operators do not
+    # accept a mix of the two.
     optimizer = torch.optim.AdamW(share.parameters, lr=_LEARNING_RATE.value, foreach=False)
     shuffle = torch.Generator().manual_seed(_SEED.value)
     steps: Iterable[int] = range(_STEPS.value)

@@ -17,7 +17,7 @@ from torch.nn import functional
 from examples import digits
 
 BLOCKS = 4
-HEADS = 4  # Each rank that shares a block needs at least one head.
+HEADS = 4  # With tensor parallelism, each rank needs at least one head.
 WIDTH = 32
 TOKENS = digits.BRIGHTEST + 1 + digits.CLASSES  # The tokens are the pixel values, then the labels.
 
@@ -32,7 +32,7 @@ class Task:
 
 
 def classifier(data: digits.Digits) -> Task:
-    """Return the task of classifying a digit; its tokens are its rows of pixels."""
+    """Return the task of classifying a digit. Each row of pixels is a token."""
     return Task(
         lambda: nn.Sequential(_RowEmbedding(), *(Block(False) for _ in range(BLOCKS)), _Classes()),
         data.images.squeeze(1),

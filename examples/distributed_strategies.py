@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The strategies by which ranks share a model and its batches. All train the same model.
+"""The strategies for splitting a model and its batches among the ranks. All train the same model.
 
 With `spmd`, XLA splits the work. With all other strategies, torch splits it, on any device.
 """
@@ -25,8 +25,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from examples import distributed_models as models
 
-# A function of the inputs and targets of a whole batch, which every rank has. It computes gradients
-# and returns the mean loss over the rows of the batch.
+# A function that takes the inputs and targets of a whole batch, which are the same on every rank.
+# It computes gradients and returns the mean loss over the rows of the batch.
 Backward = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that all strategies reach the same loss, even if one resumes another's checkpoint."""
+"""Test that all strategies reach the same loss, even if one resumes from another's checkpoint."""
 
 from __future__ import annotations
 

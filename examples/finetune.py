@@ -79,7 +79,8 @@ class _Bar:
         self._phase = ""
 
     def __enter__(self) -> _Bar:
-        # tqdm's default lock creates a semaphore in /dev/shm.
+        # tqdm's default lock creates a semaphore in /dev/shm to synchronize processes, which a
+        # single process does not need.
         tqdm.set_lock(threading.RLock())
         return self
 
@@ -97,7 +98,7 @@ class _Bar:
 
 
 def _from_here(path: str) -> pathlib.Path:
-    """Resolve `path` against the user's directory. `bazel run` changes the working directory."""
+    """Resolve `path` in the user's working directory, which differs from ours under `bazel run`."""
     return pathlib.Path(os.environ.get("BUILD_WORKING_DIRECTORY", "."), path)
 
 

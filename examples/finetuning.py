@@ -2,7 +2,7 @@
 """Train a small Llama on one text, and adapt it to another with LoRA.
 
 The code is what a user of Hugging Face's libraries writes: transformers provides the model and the
-Trainer, peft provides LoRA, and accelerate chooses the device. None of the code names `tpu`.
+Trainer, peft provides LoRA, and accelerate chooses the device. None of the code mentions `tpu`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Progress = Callable[[str, int, int], None]
 
 
 class FinetuningError(Exception):
-    """A text or the output directory is unusable. The message is one line for the user."""
+    """Raised if a text or the output directory is unusable. The message is one line."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,7 +155,7 @@ def finetune(
 
 
 def loss_of(result: Result, adapter: pathlib.Path, text: Text, options: Options) -> float:
-    """Return the loss on `text` of `result`'s base model with the adapter saved in `adapter`."""
+    """Return the loss of `result`'s base model on `text`, with the adapter saved in `adapter`."""
     model = peft.PeftModel.from_pretrained(result.model.unload(), os.fspath(adapter))
     return _loss(_trainer(model, (text, text), options, 0, 0.0, lambda *_: None, ""), text)
 
@@ -179,7 +179,7 @@ def _trainer(
         lr_scheduler_type="cosine",
         warmup_steps=max(steps // 10, 1),
         seed=options.seed,
-        # Without this option, accelerate takes torch's accelerator if there is one.
+        # Without this option, accelerate uses torch's accelerator if there is one.
         use_cpu=options.device == "cpu",
         dataloader_pin_memory=False,
         disable_tqdm=True,

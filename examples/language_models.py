@@ -32,7 +32,7 @@ def llama(
     vocabulary: int = 32000,
     dtype: str = "bfloat16",
 ) -> Step:
-    """Return a training step of a Llama 2, which by default has 6.7 billion parameters."""
+    """Return a training step of a Llama 2 model, which by default has 6.7 billion parameters."""
     model = Llama(vocabulary, width, layers, heads, inner).to(getattr(torch, dtype))
     return _step(model, vocabulary, batch, length)
 

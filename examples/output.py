@@ -18,7 +18,7 @@ CURVE = "loss.svg"
 
 
 class OutputError(OSError):
-    """An output directory cannot be written. The message is one line for the user."""
+    """Raised if an output directory is not writable. The message is one line for the user."""
 
 
 def prepare(directory: pathlib.Path) -> None:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernel and its launch. Torch's headers are not used here: they would be
-// compiled for each GPU.
+// The kernel and the function that launches it. This file does not include
+// torch's headers, because they would be compiled again for each GPU
+// architecture.
 
 #include "examples/scaled_tanh.h"
 

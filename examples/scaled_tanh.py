@@ -61,7 +61,7 @@ def main() -> None:
     try:
         x = torch.linspace(-3, 3, 7, device=device)
         x.tolist()
-    # The error for an unusable device depends on the backend. A torch without CUDA raises
+    # The error for an unusable device depends on the backend. A build of torch without CUDA raises
     # AssertionError. If a device needs a module that is missing, torch raises ImportError.
     except (RuntimeError, AssertionError, ImportError) as problem:
         reason = str(problem).splitlines()[0].split(". ")[0]

@@ -2,7 +2,7 @@
 //
 // The operator torch.ops.torch_google_examples.scaled_tanh. This file compiles
 // with the headers of torch's CPU wheel. scaled_tanh.py registers the parts
-// that are simpler in Python.
+// that are simpler to write in Python.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/tanh.h>

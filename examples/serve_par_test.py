@@ -21,7 +21,7 @@ _COMMAND = [str(_PAR)] if _PAR.exists() else [sys.executable, "-m", "examples.se
 
 @pytest.fixture
 def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> model.DigitNet:
-    """Return a network, and write its checkpoint to a new current directory."""
+    """Create a network, save its checkpoint in a new working directory, and return the network."""
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
     network = model.DigitNet().eval()

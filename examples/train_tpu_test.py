@@ -19,8 +19,9 @@ quick_compiler.use()
 autoload()  # Register the device, because the entry point may not be installed.
 
 _OPTIONS = training.Options(epochs=5, batch_size=32, learning_rate=3e-3, seed=0, device="cpu")
-# The tolerated difference between the error counts of tpu and the CPU, whose random numbers for
-# dropout differ. About 5 of the 359 test digits are misclassified, not always the same ones.
+# The tolerated difference between the numbers of digits that are misclassified on tpu and on the
+# CPU, which use different random numbers for dropout. About 5 of the 359 test digits are
+# misclassified, not always the same ones.
 _DIGITS = 7
 
 

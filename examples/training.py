@@ -16,7 +16,7 @@ from examples import digits, model
 
 
 class TrainingError(RuntimeError):
-    """Training failed because of the user's options. The message is one line for the user."""
+    """Raised if the user's options make training fail. The message is one line for the user."""
 
 
 # The eager modes of the `tpu` device, and "compile", which applies torch.compile on any device.
@@ -46,13 +46,13 @@ class Result:
 
 
 def usable_device(name: str) -> torch.device:
-    """Return the device called `name`. Raises TrainingError if it cannot compute a sum."""
+    """Return the device called `name`. Raises TrainingError if the device cannot compute a sum."""
     try:
         device = torch.device(name)
         works = torch.ones(1, device=device).add(1).item() == 2
     # The error for an unusable device depends on the backend. torch.device() and meta tensors raise
-    # RuntimeError. A torch without CUDA raises AssertionError. If a device needs a module that is
-    # missing, torch raises ImportError.
+    # RuntimeError. A build of torch without CUDA raises AssertionError. If a device needs a module
+    # that is missing, torch raises ImportError.
     except (RuntimeError, AssertionError, ImportError) as error:
         raise TrainingError(
             f"--device={name}: this program cannot compute there ({_first_sentence(error)}). "
@@ -71,13 +71,13 @@ def train(
 ) -> Result:
     """Train on four fifths of the rows and test on the rest.
 
-    Call `on_epoch(epoch, loss)` after each epoch. If there is a process group, its processes share
-    each batch and return the same result.
+    Call `on_epoch(epoch, loss)` after each epoch. If there is a process group, each batch is split
+    among its processes, which return the same result.
     """
     device = usable_device(options.device)
     # The default is one thread, so that sums do not depend on the number of cores. More threads do
-    # not speed up batches this small. On a busy machine, where they wait for each other, they take
-    # twenty times as long.
+    # not speed up batches this small. On a busy machine, they wait for each other and take twenty
+    # times as long.
     torch.set_num_threads(options.threads)
     torch.use_deterministic_algorithms(True)
     torch.manual_seed(options.seed)
