@@ -2,7 +2,8 @@
 """The module extension `buildifier`: the pinned formatter for BUILD files, as `@buildifier`.
 
 Upstream's releases and an npm package have the same binary, so one hash covers both. The repository
-looks like a wheel repository, with one package, `bazel_buildifier`, that knows the program's path.
+looks like a wheel repository, with one package, `bazel_buildifier`, which provides the program's
+path.
 
 Only the presubmit needs it. If both downloads fail, the package contains the reason instead of the
 program, and the build and the tests of everything else still work.

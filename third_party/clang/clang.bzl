@@ -89,7 +89,7 @@ def _unpack(rctx, package):
     rctx.delete(package)
 
 def _relink(rctx):
-    """Replace absolute links, which would lead to the machine's files, by links into the tree."""
+    """Replace absolute links, which would lead to the machine's files, with links into the tree."""
     root = str(rctx.path("root").realpath) + "/"
     shared = {
         library.basename.partition(".so.")[0]: library
@@ -102,7 +102,7 @@ def _relink(rctx):
             if link.basename.removesuffix(".so") in shared:
                 rctx.symlink(shared[link.basename.removesuffix(".so")], link)
 
-    # Make lib64 a folder with only the loader.
+    # Replace lib64 with a folder that contains only the loader.
     rctx.delete("root/lib64")
     rctx.symlink("root/" + _LOADER, "root/lib64/ld-linux-x86-64.so.2")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The GPUs that kernels can be compiled for."""
+"""The GPU architectures for which kernels can be compiled."""
 
 # The GPU architectures that clang 19 and CUDA 12.9 support. On a newer GPU, the driver compiles the
 # kernels' PTX when a program starts.
@@ -22,7 +22,7 @@ ARCHS = [
 ]
 
 def arch_problem(archs):
-    """Return the problem with the `archs` attribute of a target.
+    """Return an error message for a target's `archs` attribute if it is invalid.
 
     Args:
       archs: a list of names.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One-line errors for kernels that cannot run. They name the operation, the
+// One-line errors for kernels that cannot run. They contain the operation, the
 // reason and the next step. The functions are static, because their messages
 // contain the architectures of the cuda_library that includes this header.
 

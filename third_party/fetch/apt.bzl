@@ -5,7 +5,7 @@ The pool keeps a file under one path as long as any release needs it, and our ow
 So no package index is downloaded, and apt's state is neither read nor written.
 """
 
-# apt's own downloader, which honours the machine's proxies, credentials and mirror methods.
+# apt's own downloader, which honors the machine's proxies, credentials and mirror methods.
 _APT_HELPER = "/usr/lib/apt/apt-helper"
 
 def _pool_path(package, file):
@@ -19,7 +19,7 @@ def _mirrors(rctx):
     if not apt_get:
         return [], "apt-get is not on PATH"
 
-    # With --print-uris, apt-get needs no package lists, no root rights and no network.
+    # With --print-uris, apt-get needs no package lists, no root privileges and no network.
     result = rctx.execute([apt_get, "update", "--print-uris"])
     if result.return_code:
         return [], "`apt-get update --print-uris` failed: " + result.stderr.strip().split("\n")[-1]

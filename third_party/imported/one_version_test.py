@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test the one-version policy: an imported project takes the place of a locked wheel."""
+"""Test the one-version policy: an imported project replaces a locked wheel."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _distributions(workspace: Path) -> Mapping[str, tuple[str, str | None]]:
 
 
 def _replaced(workspace: Path) -> Mapping[str, str]:
-    """Return the targets in MODULE.bazel that take the place of a wheel, by the wheel's name."""
+    """Return the targets in MODULE.bazel that replace a wheel, by the wheel's name."""
     module = workspace / "MODULE.bazel"
     rows = [*calls(module, "pypi.replace"), *calls(module, "pypi_dev.replace")]
     return {str(row["wheel"]): str(row["by"]) for row in rows}

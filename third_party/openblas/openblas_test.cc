@@ -290,7 +290,7 @@ int main() {
   CheckSingularValues();
   CheckEigenvalues();
   CheckSolvers();
-  // LAPACK must keep no state between calls, because torch decomposes batches
+  // LAPACK must not keep state between calls, because torch decomposes batches
   // on several threads.
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) threads.emplace_back(CheckEigenvalues);

@@ -54,7 +54,7 @@ def group_problems(
     requirements: str,
     others: Mapping[str, Lock] | None = None,
 ) -> list[str]:
-    """Return a line for each mismatch between the lock of a group and its inputs.
+    """Return a line for each mismatch between a group's lock and its inputs.
 
     `base` is the main lock, and `others` maps the names of other groups to their locks.
     """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The module extension `pypi`: the hub `@pypi`, and one repository for each locked wheel.
 
-Every module may add locks. All are merged, so a build has one version of a package. An imported
-project takes the place of a locked wheel with `replace`.
+Every module may add locks. All are merged, so a build has one version of a package. With the tag
+`replace`, an imported project replaces a locked wheel.
 """
 
 load(":merge.bzl", "check_requirements", "file_name", "merge_annotations", "merge_locks", "replaced_wheels")
@@ -39,7 +39,8 @@ def _packages(mctx, tags):
     return packages
 
 def _annotations(mctx, tags, packages):
-    # torch_google also annotates packages of its development locks, which other workspaces lack.
+    # torch_google also annotates packages in its development locks. Other workspaces do not have
+    # these locks.
     annotations, error = merge_annotations(
         {
             _name(tag.annotations): (json.decode(mctx.read(tag.annotations)), is_root)
@@ -53,7 +54,8 @@ def _annotations(mctx, tags, packages):
     return annotations
 
 def _replaced(mctx, packages):
-    # torch_google replaces wheels of its dev locks, which other workspaces lack.
+    # torch_google also replaces wheels in its development locks. Other workspaces do not have these
+    # locks.
     replaced, error = replaced_wheels(
         [
             (tag.wheel, str(tag.by), module.is_root)

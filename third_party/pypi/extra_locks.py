@@ -18,7 +18,7 @@ _TORCH = "torch"
 
 
 class PinnedError(Exception):
-    """Raised if a workspace asks for a version of a package that torch_google does not pin."""
+    """Raised if a workspace requires a different version of a package than torch_google pins."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Base:
 
     @staticmethod
     def of(locks: Collection[Lock], *, torch: str) -> Base:
-        """Combine the packages of `locks` with `torch`, a requirement `torch==VERSION`."""
+        """Combine the packages in `locks` with `torch`, a requirement `torch==VERSION`."""
         distribution, version = torch.split("==")
         rows = {key: row for value in locks for key, row in value.packages.items()}
         return Base({**rows, _TORCH: Package(distribution, version, "", "", ())}, torch)
@@ -47,8 +47,8 @@ def update(
     """Return a lock for each file in `inputs`, which maps file names to requirement lines.
 
     A package that several files need is in the lock of the first file. `upgrade` contains keys of
-    packages or `resolution.EVERYTHING`. `ask` runs pip, and must find a torch with the requirements
-    of the pinned torch.
+    packages or `resolution.EVERYTHING`. `ask` runs pip, and must find a torch wheel with the same
+    requirements as the pinned one.
     """
     _check(inputs, base, upgrade)
     lines = [line for file in inputs.values() for line in file]
@@ -56,7 +56,8 @@ def update(
     locked = {key: row for value in old.values() for key, row in value.packages.items()}
     held = {key: row for key, row in base.rows.items() if key != _TORCH}
     if not any("[" in line for line in set(before) - set(lines)):
-        # An old lock may repeat one of torch_google's rows with the requirements of more extras.
+        # An old lock may repeat one of torch_google's packages, with the requirements of more
+        # extras.
         held = {key: _extended(row, locked.get(key)) for key, row in held.items()}
     rows, _ = resolution.solve(
         lines,
@@ -110,7 +111,7 @@ def _lock(lines: Sequence[str], rows: Rows, base: Base, assigned: Collection[str
     packages = {
         key: rows[key]
         for key in keys - set(assigned)
-        # Repeat torch_google's row if it lacks requirements of an extra that this lock needs.
+        # Repeat torch_google's row if it lacks the requirements of an extra that this lock needs.
         if key not in base.rows or set(rows[key].requires) != set(base.rows[key].requires)
     }
     edges = {*roots, *(edge for row in packages.values() for edge in row.requires)}

@@ -32,7 +32,7 @@ def fetch_wheel(
       filename: the wheel's file name; any other file is an error.
       sha256: the wheel's hash.
       source: the file with the pin, for messages.
-      extra_index: an index to ask if the user's configured ones lack the wheel.
+      extra_index: an index to query if the user's configured ones lack the wheel.
       site: the directory to create.
       unpack: False to write the wheel itself, as `filename`, instead of the directory.
     """

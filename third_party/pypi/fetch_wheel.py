@@ -104,8 +104,8 @@ def fetch(
 ) -> Path:
     """Download the wheel to `directory` and return its path.
 
-    pip asks the user's configured indexes first, and `extra_index` only if they lack the wheel. An
-    unreachable `extra_index` then costs about a minute. `run` replaces pip in tests.
+    pip queries the user's configured indexes first, and `extra_index` only if they lack the wheel.
+    An unreachable `extra_index` then costs about a minute. `run` replaces pip in tests.
     """
     platforms = target.platforms(pin.filename)
     if platforms is None:

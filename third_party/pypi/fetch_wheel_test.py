@@ -31,7 +31,7 @@ _EXTRA = "http://127.0.0.1:9/simple"
 
 @dataclass
 class _Pip:
-    """A fake pip with one answer per call: the bytes of a wheel, or the text of a failure."""
+    """A fake pip with one result per call: the bytes of a wheel, or the text of an error."""
 
     answers: list[bytes | str]
     filename: str = _PIN.filename

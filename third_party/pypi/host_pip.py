@@ -66,7 +66,7 @@ def ensurepip_wheels() -> Path | None:
 def _is_installed() -> bool:
     """Return whether pip is among this interpreter's packages.
 
-    The result is False in a virtual environment, because with -S, `site` does not know the
+    The result is False in a virtual environment, because with -S, `site` does not list the
     environment's packages.
     """
     executable = Path(sys.executable)
@@ -115,7 +115,7 @@ def _fetch(cache: Path) -> Pip:
             )
     cache.mkdir(parents=True, exist_ok=True)
     with _locked(cache / "lock"):
-        pip = _from_directory(cache)  # Another process may have fetched pip meanwhile.
+        pip = _from_directory(cache)  # In the meantime, another process may have fetched pip.
         if pip:
             return pip
         with tempfile.TemporaryDirectory(dir=cache) as scratch:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The aliases of one package of the hub."""
+"""The aliases for one package in `@pypi`, the hub repository."""
 
 load(":wheel_targets.bzl", "WHEEL_GROUPS")
 
@@ -7,7 +7,7 @@ def hub_aliases(*, name, wheel, files):
     """Declares `@pypi//NAME` for the wheel, `@pypi//NAME:GROUP` and `@pypi//NAME:FILE` for files.
 
     Args:
-      name: the wheel's normalised name.
+      name: the wheel's normalized name.
       wheel: the label of the wheel. Its package has the groups and the files.
       files: names of the wheel's single-file targets.
     """

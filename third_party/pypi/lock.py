@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read and write lock files, which contain the hash of every wheel and the wheels' dependencies.
 
-The keys in a lock are normalised names such as `absl_py`, which are also Bazel package names.
+The keys in a lock are normalized names such as `absl_py`, which are also Bazel package names.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Lock:
 
     `inputs` is the `digest` of the inputs that the lock was resolved from. `requirements` are the
     lines of the input file, and `torch_needs` the Requires-Dist lines of torch's wheel. Both are
-    stored so that an update asks pip only about new lines and need not fetch torch.
+    stored so that an update queries pip only for new lines and does not have to fetch torch.
 
     `resolved_with` is only in locks of other workspaces. It contains the versions of torch, and of
     packages in other locks, with which pip resolved the lock. Bazel rejects the lock if the build

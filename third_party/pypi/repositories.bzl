@@ -29,7 +29,7 @@ hub_aliases(
 """
 
 def wheel_repository_name(name):
-    """Returns the repository name of the wheel with a normalised name."""
+    """Returns the name of a wheel's repository, given the wheel's normalized name."""
     return "pypi_" + name
 
 def _wheel_label(name, replaced):

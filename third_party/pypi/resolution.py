@@ -69,7 +69,7 @@ def update(
 ) -> Locks:
     """Return the locks for `inputs`. `upgrade` contains keys of packages, or EVERYTHING.
 
-    The torch that `ask` finds must have the requirements that `torch_needs` returns.
+    The torch wheel that `ask` finds must have the requirements that `torch_needs` returns.
     """
     main = _main(old.main, inputs, upgrade=upgrade, ask=ask, torch_needs=torch_needs)
     return Locks(main, _groups(old, main, inputs, upgrade=upgrade, ask=ask))
@@ -218,7 +218,7 @@ def solve(
 
 
 def joined(row: Package, other: Package | None) -> Package:
-    """Return `row` with the requirements of `other` added, which may be for more extras."""
+    """Return `row` with the added requirements of `other`, a row that may be for more extras."""
     needed = {*row.requires, *(other.requires if other else ())}
     return dataclasses.replace(row, requires=tuple(sorted(needed)))
 

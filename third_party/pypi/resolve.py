@@ -81,7 +81,7 @@ def admits(line: str, version: str) -> bool:
 
 
 def _sha256(archive: Mapping[str, Any]) -> str:
-    # Reports of pip before 23.1 have only the old field "hash": "sha256=...".
+    # Reports from pip versions before 23.1 have only the old field "hash": "sha256=...".
     hashes: Mapping[str, str] = archive.get("hashes") or dict([archive["hash"].split("=", 1)])
     return hashes["sha256"]
 

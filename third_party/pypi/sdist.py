@@ -8,7 +8,7 @@
 To read the metadata of an sdist, `pip download` runs upstream's build. This script therefore uses
 pip as a library, only to find and download the file. Indexes, proxies, certificates and constraints
 come from the user's configuration. The script starts itself again as a separate process, because
-its callers can rarely import pip. It needs only the standard library.
+its callers usually cannot import pip. It needs only the standard library.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class SdistError(Exception):
 
 
 class MissingError(SdistError):
-    """Raised if the index has no sdist of a version. `known` lists the versions that have one."""
+    """Raised if the index has no sdist for a version. `known` lists the versions that have one."""
 
     def __init__(self, message: str, known: list[str]) -> None:
         super().__init__(message)
@@ -80,14 +80,15 @@ def fetch(project: str, version: str, directory: Path) -> Sdist:
 
 
 def _inner(*arguments: str) -> dict[str, Any]:
-    """Run this file in a process that can import the machine's pip, and return its answer."""
+    """Run this file in a process that can import the machine's pip; return the JSON it prints."""
     try:
         pip = host_pip.find()
     except host_pip.NoPipError as error:
         raise SdistError(str(error)) from error
     environment = {**os.environ, "PIP_REQUIRE_VIRTUALENV": "0", "PIP_REQUIREMENT": ""}
     if environment.get("PIP_CONSTRAINT") == "":
-        # An empty value means no constraints, but pip would treat it as unset.
+        # An empty value means that there are no constraints, but pip would treat the variable as
+        # unset and read the constraints in its configuration files.
         environment["PIP_CONSTRAINT"] = os.devnull
     with tempfile.TemporaryDirectory(prefix="sdist-") as scratch:
         try:
@@ -129,7 +130,7 @@ def _answer(output: str) -> dict[str, Any]:
 
 
 def _inside(root: str, command: str, project: str, *rest: str) -> int:
-    """Answer one request, in a process that can import pip."""
+    """Handle one request, in a process that can import pip."""
     if root:
         sys.path.insert(0, root)
     from pip._internal.commands import create_command
@@ -168,8 +169,8 @@ def _inside(root: str, command: str, project: str, *rest: str) -> int:
             print(json.dumps({"error": fault, "known": known}))
             return _FORBIDDEN
         filename = os.path.basename(link.filename)
-        # Ask for "identity", because the server might otherwise compress the file, which would
-        # change its hash.
+        # Request the "identity" encoding, because the server might otherwise compress the file,
+        # which would change its hash.
         response = session.get(
             link.url.partition("#")[0], headers={"Accept-Encoding": "identity"}, stream=True
         )

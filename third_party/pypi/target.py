@@ -22,7 +22,7 @@ _NEWER = {"libtpu": ("manylinux_2_31_x86_64",)}
 
 
 def platforms(filename: str) -> tuple[str, ...] | None:
-    """Return the tags in a wheel's file name that fit the target, or None if none do."""
+    """Return the tags in a wheel's file name that match the target, or None if none do."""
     parts = filename.removesuffix(".whl").split("-")
     if not filename.endswith(".whl") or len(parts) not in (5, 6):
         return None

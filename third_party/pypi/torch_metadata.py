@@ -16,7 +16,7 @@ from third_party.pypi import fetch_wheel, lock, target
 
 
 def read() -> tuple[str, ...]:
-    """Fetch the pinned wheel of torch, and return its Requires-Dist lines."""
+    """Fetch torch's pinned wheel, and return its Requires-Dist lines."""
     pin = json.loads(lock.TORCH_PIN.read_text())["wheel"]
     requirement = lock.torch_requirement(lock.TORCH_PIN.read_text())
     with tempfile.TemporaryDirectory() as scratch:

@@ -15,7 +15,8 @@ _LICENSES = [
     "site/*.dist-info/licenses/**",
 ]
 
-# The targets of each wheel in addition to `:wheel`. The hub repository has aliases of these names.
+# The targets of each wheel in addition to `:wheel`. The hub repository (@pypi) has aliases with
+# these names.
 WHEEL_GROUPS = ["sources", "data", "natives", "headers", "licenses", "metadata"]
 
 def wheel_targets(

@@ -3,7 +3,7 @@
 
 `@torch_release` is the pinned wheel, patched. `@torch_cuda` is the same release's wheel for CUDA,
 patched by the same series. `@torch_source` is a release compiled from source. The flags
-//third_party/torch:release and :variant select which of them a build fetches.
+//third_party/torch:release and :variant select which of them a build uses and fetches.
 """
 
 load("//third_party/torch/source:source.bzl", "torch_source_repository")

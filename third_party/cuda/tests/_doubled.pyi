@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The extension of doubled_module.cpp.
+# The extension module built from doubled_module.cpp.
 
 from collections.abc import Sequence
 

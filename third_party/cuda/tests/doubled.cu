@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A kernel and all of its host code. They use parts of CUDA that clang could
-// compile wrongly: a math function of libdevice, half precision, a texture
-// type, shared memory and cooperative groups.
+// A kernel and all of its host code. They use parts of CUDA that clang might
+// miscompile: a math function from libdevice, half precision, a texture type,
+// shared memory and cooperative groups.
 
 #include <cooperative_groups.h>
 #include <cuda_fp16.h>
@@ -29,7 +29,7 @@ extern "C" __global__ void doubled_kernel(const float* values, float* results,
   }
 }
 
-// This kernel is never launched. It shows that the headers of half precision
+// This kernel is never launched. It shows that the headers for half precision
 // and CUB compile for each architecture.
 extern "C" __global__ void warp_sums_kernel(const __half* values, float* sums) {
   using Reduce = cub::WarpReduce<float>;

@@ -5,8 +5,8 @@
 
 #include <vector>
 
-// Returns the values multiplied by two on the GPU. Throws std::runtime_error if
-// the kernel cannot run.
+// Multiplies the values by two on the GPU, and returns the results. Throws
+// std::runtime_error if the kernel cannot run.
 std::vector<float> doubled(const std::vector<float>& values);
 
 #endif  // TORCH_GOOGLE_CUDA_TESTS_DOUBLED_H_

@@ -25,7 +25,7 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True)
 class Image:
-    """An image in a fat binary: code for one architecture. `arch` is its number, such as 90."""
+    """An image in a fat binary: code for one architecture, whose number is `arch`, such as 90."""
 
     kind: Kind
     arch: int

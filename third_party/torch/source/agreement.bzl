@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`agreement_test`: checks that files mean the same when they are compiled as one unit.
 
-It compiles them as a unit and one by one, without optimisation. That takes longer than the build,
+It compiles them as a unit and one by one, without optimization. That takes longer than the build,
 so run it by hand after a change to the chunks: see README.md.
 """
 
@@ -78,7 +78,7 @@ def agreement_report(name, source, members, copts = [], **kwargs):
       name: name of the report.
       source: the file that includes all of `members`.
       members: paths of C++ files.
-      copts: compiler options of the unit; optimisation is turned off.
+      copts: compiler options of the unit; optimization is turned off.
       **kwargs: passed to both cc_library targets (local_defines, deps).
     """
     kwargs = dict(

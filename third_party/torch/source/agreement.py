@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check that files refer to the same names when compiled in one unit and when compiled separately.
+"""Check that files refer to the same names when compiled as one unit and when compiled separately.
 
-In a unit, a file sees the declarations of the other files. One of their overloads may fit a call
-better than the intended function, so that the code compiles and links but calls the wrong function.
-In v2.6.0, torch/csrc/jit/passes/fixup_trace_scope_blocks.cpp does so if a file in its unit includes
-torch/csrc/jit/frontend/ir_emitter.h.
+A unit is a source file that includes several others, so that one run of the compiler compiles them
+all. In a unit, a file sees the declarations in the files before it. One of those overloads may
+match a call better than the intended function, so that the code compiles and links but calls the
+wrong function. In v2.6.0, torch/csrc/jit/passes/fixup_trace_scope_blocks.cpp does so if a file in
+its unit includes torch/csrc/jit/frontend/ir_emitter.h.
 
-Without optimisation, every call is a relocation. The script compares the relocations that
+Without optimization, every call is a relocation. The script compares the relocations that
 `objdump -r` prints: each function in the unit must refer to the same names as in one of the
 separately compiled files.
 """
@@ -26,9 +27,9 @@ _RECORD = re.compile(r"[0-9a-f]{8,} +R_\S+ +(\S+?)(?:[+-]0x[0-9a-f]+)?$")
 _SECTIONS_OF_NAMES = re.compile(
     r"^\.(?:text|bss|tbss|tdata|data(?:\.rel(?:\.ro)?(?:\.local)?)?)\.(?=.)"
 )
-# The numbers in names that a compiler numbers within a file (lambdas, unnamed guards and constants)
-# or that torch's macros number with __COUNTER__. The digits before a mangled name are its length,
-# which may change with the number.
+# The numbers in generated names. A compiler numbers lambdas, unnamed guards and constants within a
+# file, and torch's macros use __COUNTER__. The digits before a mangled name are its length, which
+# may change with the number.
 _COUNTED = re.compile(
     r"\d+(?P<name>\$_|TORCH_LIBRARY\w*?_(?=\d+(?:[ER]|$))|torch_warn_once_|logFlag"
     r"|g_(?:\w+Registry|DeviceType))\d+|\.\d+$"
@@ -41,7 +42,7 @@ _UNWINDING = re.compile(
 )
 
 _STARTUP = ".text.startup"
-# Names of GCC's start-up functions. They are not compared, because they contain the name of the
+# Names of GCC's startup functions. They are not compared, because they contain the name of the
 # file's first function.
 _STARTUP_OF_GCC = re.compile("__static_initialization_and_destruction_0|_GLOBAL__sub_I_")
 

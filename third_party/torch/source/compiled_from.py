@@ -21,7 +21,7 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _PATH = re.compile(
     rb"/((?:build/)?(?:aten|c10|caffe2|functorch|torch)/[\w./+-]+\.(?:cpp|cc|c))(?=[\0\"])"
 )
-# The suffix of the copies that the build makes of some files, one for each CPU capability.
+# The build compiles some files once for each CPU capability, from copies with these suffixes.
 _CAPABILITY = re.compile(r"\.(?:DEFAULT|AVX2|AVX512|AMX)\.cpp$")
 
 

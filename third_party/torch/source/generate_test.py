@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated files go where the lists say, and a file that is missing or unlisted is an error."""
+"""Generated files are moved to their listed paths. A missing or unlisted file is an error."""
 
 from __future__ import annotations
 

@@ -132,8 +132,9 @@ def unique(*lists):
     """Return the files of all lists, each once: some are in several of upstream's lists."""
     return {src: None for srcs in lists for src in srcs}.keys()
 
-# Files that are compiled alone. Two files cannot share a unit if both define the same name, or if
-# one declares an overload that a call in the other would prefer.
+# Files that are compiled alone instead of in a unit, a source file that includes several others.
+# Two files cannot share a unit if both define the same name, or if one declares an overload that
+# the compiler would prefer for a call in the other.
 ALONE = [
     # In a unit, calls to a function in this file's anonymous namespace would use an overload that
     # another file declares.

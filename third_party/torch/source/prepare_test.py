@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`prepare` checks the release, patches the tree, and makes a site of the Python packages."""
+"""`prepare` checks the release, patches the tree, and copies Python packages to a site."""
 
 from __future__ import annotations
 

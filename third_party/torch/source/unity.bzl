@@ -50,7 +50,7 @@ def torch_objects(name, srcs, size = 7, alone = [], first = [], **kwargs):
       name: name of the library. Chunk N is `<name>.<N>`.
       srcs: paths of C and C++ files.
       size: the maximum number of files in a chunk. 1 compiles each file alone.
-      first: files of `srcs` that are compiled alone and initialised before the others.
+      first: files of `srcs` that are compiled alone and initialized before the others.
       alone: files of `srcs` that are compiled alone: see lists.bzl for the reasons.
       **kwargs: passed to every cc_library (copts, local_defines, deps).
     """

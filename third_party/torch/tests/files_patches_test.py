@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The patches for files call the seam's hooks, whose defaults behave like upstream's code.
+"""The patches for files call the hooks in torch._seam, whose defaults behave like upstream's code.
 
 These tests store files in a dictionary, under names with the `kept://` scheme.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Config modules and knobs call the seam's hooks, whose defaults behave like upstream's code."""
+"""Config modules and knobs call hooks in torch._seam, which behave like upstream by default."""
 
 from __future__ import annotations
 

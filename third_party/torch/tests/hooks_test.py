@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""By default, hooks behave like upstream's code. `import torch` calls the entry points first."""
+"""By default, hooks behave like upstream. `import torch` first calls `torch.seam` entry points."""
 
 from __future__ import annotations
 

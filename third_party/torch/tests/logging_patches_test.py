@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's logs and traces call the seam's hooks, and importing torch keeps the root's handlers."""
+"""Logs and traces call hooks in torch._seam. Importing torch keeps the root logger's handlers."""
 
 from __future__ import annotations
 

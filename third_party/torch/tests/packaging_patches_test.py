@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch works in a PAR. Each packaging patch has a test that fails in a PAR without the patch.
 
-The same tests also run with torch on disk, to check that the patches keep upstream's behaviour.
+The same tests also run with torch on disk, to check that the patches keep upstream's behavior.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch works in a PAR through extension points where no patch is needed.
+"""Test the extension points that let torch work in a PAR without a patch.
 
 Each extension point has a test here. Like the tests of the patches, each test runs in a PAR and
 unpacked. `torch._utils_internal` is the seam, a module that the build adds to torch without a

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that torch starts call a hook of the seam before they begin their work."""
+"""Processes that torch starts call a hook in torch._seam before they begin their work."""
 
 from __future__ import annotations
 

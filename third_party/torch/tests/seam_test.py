@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The seam returns the same paths as upstream's code, or asks the loader if torch is packed."""
+"""`torch._utils_internal` returns upstream's paths, or queries the loader of a packed torch."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_paths_on_disk_are_upstreams(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_paths_are_of_this_installation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The seam's paths are in this installation, although torch v2.14 may look for another."""
+    """The seam's paths are in this installation, although torch v2.14 may look for another one."""
     monkeypatch.setattr(seam, "_loader", SimpleNamespace())
     monkeypatch.setattr(upstream, "torch_parent", "/of/another/installation")
     root = os.path.dirname(torch.__file__)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests reading and writing archives by name: hooks open names with a scheme, a
-// file becomes visible once it is complete, and local paths bypass the hooks.
+// Tests reading and writing archives by name: hooks open names that have a
+// scheme (such as kept://), a file becomes visible once it is complete, and
+// local paths bypass the hooks.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's C++ code opens archives through the seam's hooks, as torch's Python code does.
+"""torch's C++ code opens archives through hooks in torch._seam, as torch's Python code does.
 
 These tests store files in a dictionary, under names with the `kept://` scheme.
 """

@@ -24,7 +24,7 @@ def _threads() -> int:
 
 
 def _exit_status(function: Callable[[], None]) -> int | None:
-    """Run `function` in a forked process. Return its exit status, or None if it did not end."""
+    """Run `function` in a forked process. Return its exit status, or None if it timed out."""
     child = multiprocessing.get_context("fork").Process(target=function)
     child.start()
     child.join(_SECONDS)
