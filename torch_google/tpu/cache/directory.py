@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stores cache entries in a local directory that processes share and whose size is limited."""
+"""Stores cache entries in a size-limited local directory that is shared across processes."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _KEPT = 0.9
 # A temporary file older than this was left by a killed process.
 _LITTER_SECONDS = 3600.0
 _TEMPORARY = ".partial-"
-# The names of entries match this pattern. Other files in the directory are left alone.
+# Entry names match this pattern. Files with any other name are left alone.
 _ENTRY = re.compile(r"[0-9a-f]{64}")
 
 
 class Directory:
     """A directory of entries, limited to `max_bytes` in total, or unlimited if that is None.
 
-    `read` and `write` raise OSError if the file system does. The directory, its folders and its
-    entries must belong to this user or root, and no other user may be able to write to them (see
-    trust.py).
+    `read` and `write` raise OSError if a file system operation fails. The directory, its
+    subdirectories and its entries must belong to this user or root, and no other user may be able
+    to write to them (see trust.py).
     """
 
     def __init__(self, path: str | os.PathLike[str], max_bytes: int | None) -> None:
@@ -49,7 +49,7 @@ class Directory:
         return str(self._path)
 
     def fits(self, size: int) -> bool:
-        """Return whether an entry of this size fits. A larger one would be evicted at once."""
+        """Return whether to store an entry of this size. A larger one would be evicted at once."""
         return self._max_bytes is None or size <= self._max_bytes * _KEPT
 
     def read(self, name: str) -> bytes | None:
@@ -63,8 +63,8 @@ class Directory:
                 open(open_entry(name, folder, self._file(name)), "rb") as file,
             ):
                 data = file.read()
-                # Setting the time of use fails if the file is read-only or was just evicted, but
-                # the data are still valid.
+                # Updating the last-use time fails if the file is read-only or was just evicted, but
+                # the data that was read is still valid.
                 with contextlib.suppress(OSError):
                     os.utime(file.fileno())
         except FileNotFoundError:
@@ -73,7 +73,7 @@ class Directory:
 
     def write(self, name: str, data: bytes) -> None:
         """Write an entry atomically, then evict entries if the limit is exceeded."""
-        # `mode` applies only to the last directory; the modes of its parents depend on the umask.
+        # `mode` applies only to the last path component; its parents' modes depend on the umask.
         self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._folder(name, create=True) as folder:
             partial = _TEMPORARY + secrets.token_hex(8)
@@ -96,7 +96,7 @@ class Directory:
 
     @contextmanager
     def _folder(self, name: str, *, create: bool = False) -> Iterator[int]:
-        """Yield a file descriptor of the folder that contains the entry with this name."""
+        """Yield a file descriptor for the subdirectory that contains the entry with this name."""
         root = open_directory(self._path)
         try:
             if create:
@@ -129,9 +129,9 @@ class Directory:
         self._total = total
 
     def _entries(self) -> list[tuple[float, int, Path]]:
-        """Return (last use, bytes, path) for every entry, and remove leftover temporary files.
+        """Return (last-use time, bytes, path) for each entry, and remove leftover temporary files.
 
-        Links and other users' files are neither returned nor removed.
+        Symbolic links and other users' files are neither returned nor removed.
         """
         newest, files = 0.0, []
         for path in self._path.glob("[0-9a-f][0-9a-f]/*"):

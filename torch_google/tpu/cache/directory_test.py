@@ -81,7 +81,7 @@ def test_what_others_have_in_the_directory_stays(tmp_path: Path) -> None:
 
 def test_an_entry_above_the_bound_has_no_room(tmp_path: Path) -> None:
     assert not Directory(tmp_path, 1000).fits(1001)
-    # Eviction keeps 90% of the limit, so it would remove a larger entry as soon as it is written.
+    # Eviction shrinks the directory to 90% of the limit, so it would remove a larger entry at once.
     assert not Directory(tmp_path, 1000).fits(950)
     assert Directory(tmp_path, 1000).fits(900)
     assert Directory(tmp_path, None).fits(1 << 40)

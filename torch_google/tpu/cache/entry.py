@@ -2,8 +2,8 @@
 """The file format of a cache entry: an executable and its caller's note, with a checksum.
 
 A file consists of a header line, the SHA-256 of the rest, the length of the metadata, the metadata
-(a description of the executable, and the note) as JSON, and XLA's bytes. Decoding a file runs no
-code from it, but running the executable does.
+(a description of the executable, and the note) as JSON, and the executable as XLA serialized it.
+Decoding a file does not execute code from it, but running the executable does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from torch_google.tpu.cache.loading import describe, load
 _HEADER = b"torch_google tpu program 3\n"
 _DIGEST = hashlib.sha256().digest_size
 _LENGTH = struct.Struct("<Q")
-# Errors raised by JAX, XLA or json if a program or a note cannot be serialized.
+# Errors that JAX, XLA or json raise if a program or its caller's note cannot be serialized.
 _REFUSALS = (
     ValueError,
     NotImplementedError,
@@ -34,11 +34,11 @@ _REFUSALS = (
 
 
 class UnusableEntry(Exception):
-    """Raised if bytes are not an entry that this process can use. The message gives the reason."""
+    """Raised if bytes do not form an entry that this process can use. The message says why."""
 
 
 class UnstorableProgram(Exception):
-    """Raised if an executable or a note cannot be serialized. The message gives the reason."""
+    """Raised if an executable or a note cannot be serialized. The message says why."""
 
 
 @dataclass(frozen=True)

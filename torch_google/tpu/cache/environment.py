@@ -41,8 +41,8 @@ def environment(devices: Sequence[jax.Device]) -> str:
                 else f"{device.id} {device.device_kind}"
                 for device in devices
             ),
-            # Include the device count, because runtime/platform.py starts more threads for several
-            # devices.
+            # Include the device count, because runtime/platform.py starts more threads if there are
+            # several devices.
             f"of {devices[0].client.device_count()}",
             f"precision {jax.config.jax_default_matmul_precision}",
             f"random {jax.config.jax_default_prng_impl} {jax.config.jax_threefry_partitionable}",

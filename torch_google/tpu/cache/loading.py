@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converts JAX executables to XLA's bytes plus a plain-data description, and back.
+"""Converts JAX executables to XLA's serialized bytes plus a plain-data description, and back.
 
 `jax.experimental.serialize_executable` pickles the description. This module uses JSON instead, so
-that reading a description cannot call functions that the file names. XLA's bytes, however, are
+that reading a description cannot call functions named in the file. XLA's bytes, however, are
 machine code.
 """
 
@@ -24,7 +24,7 @@ from torch_google.tpu import shardings
 from torch_google.tpu.cache.environment import on_any_device
 
 # The fields of JAX's executables that the description covers, directly or indirectly. A program
-# that uses any other field, as a new JAX release may add, cannot be serialized.
+# that uses any other field, such as one added by a newer JAX release, cannot be serialized.
 _DESCRIBED = frozenset(
     {
         *("xla_executable", "device_list", "backend", "name", "committed", "kept_var_idx"),
@@ -37,7 +37,7 @@ _DISPENSABLE = frozenset({"all_args_info", "pgle_profiler"})
 
 
 def describe(compiled: jax.stages.Compiled) -> tuple[Any, bytes]:
-    """Return a JSON-serializable description of an executable, and XLA's bytes.
+    """Return a JSON-serializable description of an executable, and XLA's serialized bytes.
 
     Raises ValueError for a program with callbacks, effects, shardings without a mesh, or containers
     other than tuples, lists and dicts. Also raises XLA's serialization errors.
@@ -77,7 +77,7 @@ def describe(compiled: jax.stages.Compiled) -> tuple[Any, bytes]:
 
 
 def load(description: Any, code: bytes, devices: Sequence[jax.Device]) -> jax.stages.Compiled:
-    """Load an executable on `devices`, which must be in the order of its mesh.
+    """Load an executable on `devices`, which must be in the order of the executable's mesh.
 
     Raises KeyError, TypeError, ValueError or similar if the description is malformed, and XLA's
     errors if XLA cannot load the bytes.
@@ -142,7 +142,7 @@ def load(description: Any, code: bytes, devices: Sequence[jax.Device]) -> jax.st
 
 
 def _options(devices: Sequence[jax.Device]) -> xla_client.CompileOptions | None:
-    """Return options that place the program on this device, or None to keep its own devices."""
+    """Return options that move the program to this device, or None to keep its own devices."""
     if not on_any_device(devices):
         return None
     options = xla_client.CompileOptions()
@@ -163,8 +163,8 @@ def _aval(shape: Any, dtype: Any, weak: Any) -> ShapedArray:
 def _described(sharding: Any) -> list[Any]:
     """Return the memory kind and, for several devices, the sharding as a string.
 
-    Instead of the string, None stands for a value that is replicated across all of the program's
-    devices.
+    For a value that is replicated across all of the program's devices, the string is replaced by
+    None.
     """
     if isinstance(sharding, SingleDeviceSharding):
         return [sharding.memory_kind]
@@ -196,7 +196,7 @@ def _layout(layout: Any) -> list[Any]:
 
 
 def _tree(structure: Any) -> Any:
-    """Return a tree of containers as JSON. Leaves are 0; lists and tuples start with their type."""
+    """Return a tree of containers as JSON. Leaves are 0; a list or tuple begins with its type."""
     return _node(structure.unflatten([_LEAF] * structure.num_leaves))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stores cache entries under a URL of any scheme that gfile supports."""
+"""Stores cache entries under a URL with any scheme that gfile supports."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Remote:
 
 @contextmanager
 def _errors_of_the_system() -> Iterator[None]:
-    """Convert the errors of third-party filesystems to OSError, which callers handle."""
+    """Convert errors from third-party filesystems to OSError, which callers handle."""
     try:
         yield
     except OSError:

@@ -19,7 +19,7 @@ _PATIENCE = 3
 
 @dataclass
 class CacheStatistics:
-    """Counts since the process started or the counts were last reset.
+    """Counts since the process started or since the last reset.
 
     `rejected` counts unusable entries. `unstorable` counts programs that JAX cannot serialize or
     that exceed the size limit. `bytes` counts the bytes read and written.
@@ -109,7 +109,7 @@ def note_read(*, failed: bool) -> None:
 
 
 def writable() -> bool:
-    """Return whether to write entries: False once a write has failed."""
+    """Return whether to write entries: False after the first failed write."""
     return _state.writable
 
 

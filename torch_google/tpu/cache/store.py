@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads and writes programs and their notes in this process's compile cache."""
+"""Reads and writes programs, with their callers' notes, in this process's compile cache."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import stat
 from pathlib import Path
 
 FILE_FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC
-# Without O_NONBLOCK, opening a pipe would wait for a writer.
+# Without O_NONBLOCK, opening a named pipe would block until a process opens it for writing.
 _ENTRY_FLAGS = os.O_RDONLY | os.O_NONBLOCK | FILE_FLAGS
 _DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _MAX_LINKS = 8
@@ -22,21 +22,20 @@ _WRITERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 class UntrustedDirectory(PermissionError):
-    """Raised if another user owns or can write to a cache directory, or owns a link to it."""
+    """Raised if another user owns or can write to a cache directory, or owns a symlink to it."""
 
 
 class UntrustedEntry(PermissionError):
-    """Raised if an entry is not a regular file, belongs to another user, or is writable by one."""
+    """Raised if an entry is not a regular file, or if another user owns it or can write to it."""
 
 
 def open_directory(path: Path, *, below: int | None = None) -> int:
     """Return a descriptor for a directory, after checking its owner and mode.
 
-    `below` is a descriptor for the parent directory. If it is given, `path` must not be a link.
-
-    The cache directory itself may be a link if this user or root owns the link; the target of the
-    link is then checked. Another user's link could lead to a directory that this user owns, but
-    that the other user has chosen.
+    `below` is a descriptor for the parent directory. If it is given, `path` must not be a symlink.
+    The cache directory itself may be a symlink if this user or root owns the symlink; its target is
+    then checked. Another user's symlink could lead to a directory that this user owns, but that the
+    other user has chosen.
     """
     try:
         if below is None:
@@ -77,7 +76,7 @@ def _open_named(path: Path, links: int) -> int:
 
 
 def open_entry(name: str, folder: int, path: Path) -> int:
-    """Return a descriptor for a regular file in a folder. `path` appears only in error messages."""
+    """Return a descriptor for a regular file in a directory. `path` is only for error messages."""
     try:
         handle = os.open(name, _ENTRY_FLAGS, dir_fd=folder)
     except OSError as error:

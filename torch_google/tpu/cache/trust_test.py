@@ -47,7 +47,7 @@ def _read_with_warnings() -> tuple[object, list[str]]:
 
 
 def _give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give a file to another user. Unless running as root, pretend to be another user instead."""
+    """Change a file's owner. Unless running as root, pretend to be another user instead."""
     if os.geteuid() == 0:
         os.chown(path, 54321, 54321)
     else:
