@@ -35,7 +35,7 @@ def backend(
     `options.py` lists the modes and options. Raises ValueError for an unknown mode or option. If an
     operator has no lowering, the first call to the graph raises NotImplementedError.
     """
-    torch.tpu.init()  # starts the platform, and enables JAX's 64-bit types, which torch needs
+    torch.tpu.init()  # initializes the backend, and enables JAX's 64-bit types, which torch needs
     replace_written_collectives(graph)
     calls = take_stream_calls(graph)
     compiler = aot_autograd(
@@ -56,13 +56,13 @@ def backend(
     try:
         with (
             # These settings make AOTAutograd's cache store our graphs, with the partitioner in the
-            # cache key, and trace the backward graph now. Tracing is cheap, because the backward
-            # graph is compiled only on its first call.
+            # cache key, and trace the backward graph eagerly. Tracing is cheap, because the
+            # backward graph is not compiled until its first call.
             functorch_config.patch(
                 bundled_autograd_cache=True,
                 force_non_lazy_backward_lowering=True,
-                # Create the tokens of operators with effects inside the graph, as `effects.py`
-                # expects, instead of making them inputs and outputs.
+                # Create the tokens for operators with side effects inside the graph, as
+                # `effects.py` expects, instead of passing them as graph inputs and outputs.
                 unlift_effect_tokens=True,
             ),
             inductor_config.patch(custom_partitioner_fn=_PARTITION),
@@ -81,7 +81,7 @@ class _Partition(CustomPartitionerFn):
     def uuid(self) -> str:
         """Return a key that distinguishes our graphs from those of other backends or versions.
 
-        The key includes the rank, which torch's own key lacks, because the local part of a DTensor
+        The key includes the rank, which torch's own key lacks, because the local shard of a DTensor
         depends on the rank.
         """
         return f"torch_google.tpu 7{_rank()}"

@@ -32,8 +32,8 @@ def backend(
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
-    """Compile a Dynamo graph. Modes, options and errors are those of aot.py's `backend`."""
-    torch.tpu.init()  # starts the platform, and enables JAX's 64-bit types, which torch needs
+    """Compile a Dynamo graph, with the same modes, options and errors as `backend` in aot.py."""
+    torch.tpu.init()  # initializes the backend, and enables JAX's 64-bit types, which torch needs
     compile_graph = partial(_compile, parse(mode, options), dtypes.default_dtype())
     compiler = aot_autograd(
         fw_compiler=partial(compile_graph, forward=True),
@@ -56,7 +56,8 @@ def _compile(
 ) -> CompiledGraph:
     """Compile one graph. A backward graph is compiled only on its first call.
 
-    `default` is torch's default dtype at the time of the forward graph, which both graphs use.
+    `default` is the default dtype that torch had when the forward graph was traced. Both graphs use
+    it.
     """
     token = CHOSEN.set(chosen)
     try:
@@ -70,8 +71,8 @@ def _compile(
 def _lay_out_maps(graph: GraphModule) -> None:
     """Make the results of `map` contiguous in the graph's metadata.
 
-    In v2.6, the metadata describes each result as a single row that is expanded. This function also
-    updates the metadata of all nodes that depend on such a result.
+    In v2.6, the metadata describes each result as a single row expanded along dimension 0. This
+    function also updates the metadata of all nodes that depend on such a result.
     """
     changed: set[Node] = set()
     for node in graph.graph.nodes:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bucketed programs for a graph with symbolic sizes, and the selection of one for each call."""
+"""Selects a program for each call of a graph with symbolic sizes, which are padded to buckets."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class _BucketPlan:
 class BucketedGraph:
     """All bucketed programs of a graph.
 
-    From the index `loose` on, results may be contiguous whatever their strides are in the graph. If
-    `wait` is set, a size is padded only once it has changed. The caller sets it if the user has
-    declared all sizes dynamic, because most sizes never change.
+    Results at index `loose` or higher may be contiguous, regardless of their strides in the graph.
+    If `wait` is set, a size is not padded until it has changed between calls. The caller sets it if
+    the user has declared all sizes dynamic, because most sizes never change.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class BucketedGraph:
             return None
 
     def _fixed(self, values: Mapping[Any, int]) -> frozenset[Any]:
-        """Return the symbols that have had the same value in all calls, so they are not padded."""
+        """Return the symbols that have had the same value in all calls, and need no padding."""
         missing = [symbol for symbol in self._shaped if symbol not in values]
         if missing:
             raise PaddingRefusal("a size that depends on values")
@@ -194,7 +194,7 @@ def _sources(signature: GraphSignature) -> dict[Any, tuple[int, int | None]]:
 
 
 def _in_shapes(signature: GraphSignature) -> list[Any]:
-    """Return the symbols on which the sizes of tensors depend, in a deterministic order."""
+    """Return the symbols that tensor sizes depend on, in a deterministic order."""
     symbols = {
         symbol
         for node in signature.graph.graph.nodes

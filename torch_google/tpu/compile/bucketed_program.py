@@ -3,8 +3,8 @@
 
 An input with symbolic sizes is passed as a flat array with the bucket's number of elements. The
 tensor's elements come first, in order. Results are returned in the same form, and the tensor that
-uses such an array has the real sizes and strides. The results of a forward graph can therefore
-enter its backward graph without slicing or padding.
+uses such an array has the real sizes and strides. The results of a forward graph can therefore be
+passed to its backward graph without slicing or padding.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class BucketedProgram:
             for index in self._written
             if options.donate and signature.metas[index].device == signature.device
         ]
-        # The outputs that are new tensors, as pairs of position and node.
+        # The outputs that are new tensors, as (position, node) pairs.
         self._made = [
             (position, node)
             for position, node in enumerate(signature.outputs)
@@ -127,7 +127,7 @@ class BucketedProgram:
                 # which may be outside a program.
                 outputs[-1].block_until_ready()
         except (RuntimeError, ValueError) as error:
-            # JAX raises these types of error from Python and from C++.
+            # Both JAX's Python code and XLA raise errors of these types.
             adapter.explain(error)
         del inputs
         adapter.count("call")
@@ -163,7 +163,7 @@ class BucketedProgram:
         return results
 
     def numbers_and_nones(self, values: Mapping[Any, int]) -> list[Any]:
-        """Return the results that are not tensors, with None in the place of each tensor."""
+        """Return the results that are not tensors, with None in place of each tensor."""
         results: list[Any] = []
         for output in self._signature.outputs:
             meta = output.meta.get("val") if isinstance(output, Node) else output
@@ -304,7 +304,7 @@ def _adapter(signature: GraphSignature, index: int) -> DeviceAdapter:
 
 
 def _lie(sizes: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> bool:
-    """Return whether a tensor whose dimensions have this order in memory is dense."""
+    """Return whether sizes and strides describe a dense tensor with this dimension order."""
     step = 1
     for axis in reversed(order):
         if sizes[axis] != 1 and strides[axis] != step:

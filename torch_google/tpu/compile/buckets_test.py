@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models with changing sizes match the CPU, including gradients, with one program per bucket."""
+"""Results and gradients match the CPU's when sizes change, with one program per bucket."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Pictures(nn.Module):
 
 
 class Graded(nn.Module):
-    """A model and its loss, so that nothing runs outside the graph."""
+    """A model combined with its loss, so that nothing runs outside the graph."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ def _train(
     sizes: Sequence[int],
     **options: object,
 ) -> dict[str, int]:
-    """Check that training steps on the device and on the CPU agree, and count the graph events."""
+    """Check that training on the device and on the CPU agree, and return the graph event counts."""
     model = Graded(model)
     device_model = deepcopy(model).to("tpu")
     compiled = torch.compile(device_model, backend="tpu", **options)
@@ -136,8 +136,8 @@ def test_fifty_batches_of_a_network() -> None:
 def test_fifty_batches_where_any_size_may_change() -> None:
     sizes = list(range(2, 52))
     events = _train(_layers(), lambda rows: (torch.randn(rows, 5),), sizes, dynamic=True)
-    # The first size has a pair of programs of its own: it is not padded, because no size has
-    # changed yet.
+    # The first size has its own pair of programs. It is not padded, because no size has changed
+    # yet.
     assert events["compile"] == 2 * 5
 
 
@@ -219,7 +219,7 @@ def test_a_result_is_a_tensor_like_any_other() -> None:
 
 def test_garbage_in_the_padding_is_not_seen() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
-        # If padding is zero, 1 / x is infinite there.
+        # If the padding is zero, 1 / x is infinite in the padding.
         ratio = 1 / x
         return (ratio / ratio) @ ratio.mT.log() @ ratio
 
@@ -274,7 +274,7 @@ def test_logsumexp_does_not_count_padding(dtype: torch.dtype) -> None:
 
 
 def _with_differences(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    # The bias lacks the dimensions for batch and heads.
+    # The bias has no batch or head dimension.
     bias = lengths[None, :] - lengths[:, None] * lengths[None, :]
     q = x.flatten(2, 3)
     return F.scaled_dot_product_attention(q, q, q, attn_mask=bias)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph from AOTAutograd with its compiled programs.
+"""A graph from AOTAutograd, together with its compiled programs.
 
 If the graph has symbolic sizes, it has a program for each bucket or set of sizes.
 """
@@ -38,7 +38,7 @@ class CompiledGraph(OutputCode):
     """An AOTAutograd graph, which is compiled when it is called.
 
     A call empties the list of arguments, to free memory early. The graph relies on Dynamo's guards.
-    Calls of a graph without symbols therefore differ only in properties that the guards do not
+    Calls to a graph without symbols therefore differ only in properties that the guards do not
     check: how the tensors are laid out in their storages, and the dtypes of the storages.
     AOTAutograd's cache stores the graph without its programs.
     """
@@ -52,8 +52,8 @@ class CompiledGraph(OutputCode):
         forward: bool = False,
         backward: bool = False,
     ) -> None:
-        # This attribute makes AOTAutograd pass the arguments in a single list, to which it keeps no
-        # reference.
+        # This attribute makes AOTAutograd pass the arguments in a single list, and keep no
+        # reference to that list.
         self._boxed_call = True
         self._inference = inference
         # From this index on, results may have any layout, because only the backward graph reads
@@ -71,8 +71,8 @@ class CompiledGraph(OutputCode):
         signature = self.signature
         if not self._accepted:
             if len(args) < len(signature.inputs):
-                # AOTAutograd drops an effect's token from the arguments, but leaves it in the graph
-                # of a branch.
+                # AOTAutograd drops an effect's token from the arguments of a branch, but leaves it
+                # in the branch's graph.
                 raise NotImplementedError(
                     "tpu: torch.compile: a branch of cond or the body of a loop checks values, as "
                     "torch.linalg.inv does. Use the operator without a check there, such as inv_ex"
@@ -154,8 +154,8 @@ class CompiledGraph(OutputCode):
             sizes = None if self.options.buckets is True else self.options.buckets
             count = len(self.signature.outputs) if self._returns is None else self._returns
             # dynamic=True sets assume_static_by_default to False. Every size is then symbolic, but
-            # most sizes never change, so wait for a change. Otherwise, Dynamo has already seen each
-            # symbolic size change.
+            # most sizes never change, so do not pad a size before it changes. Otherwise, Dynamo has
+            # already seen each symbolic size change.
             wait = not torch._dynamo.config.assume_static_by_default
             self._bucketed = BucketedGraph(
                 self.signature, self.options, BucketPolicy(sizes), loose=count, wait=wait

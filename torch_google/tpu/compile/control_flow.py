@@ -30,7 +30,7 @@ class SubgraphRunner(Protocol):
         """Return a random key for the node at this index, or None if the graph is not random."""
 
 
-# A function of the evaluation, the index of the node in its graph, and the operator's arguments.
+# A lowering, called with the SubgraphRunner, the node's index, and the operator's arguments.
 _Function = Callable[..., Any]
 
 
@@ -117,7 +117,7 @@ def _scan_along(
 ) -> list[Any]:
     """Lower the scan of torch v2.6, which takes a dimension and a direction.
 
-    In later releases, the operator always scans dimension 0 forwards.
+    In later releases, the operator always scans dimension 0 forward.
     """
     moved = [jnp.moveaxis(x, dim, 0) for x in xs]
     return _scan(runner, position, combine, init, moved, additional, reverse=reverse)
@@ -170,7 +170,7 @@ def _subgraph(
 
 
 def _split(operands: Sequence[Any]) -> tuple[list[Any], Callable[[Sequence[Any]], list[Any]]]:
-    """Return the traced operands, and a function that replaces their values in the operands."""
+    """Return the traced operands, and a function that returns all operands with those replaced."""
     traced = [i for i, value in enumerate(operands) if isinstance(value, jax.Array)]
 
     def fill(values: Sequence[Any]) -> list[Any]:

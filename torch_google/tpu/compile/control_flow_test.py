@@ -81,7 +81,7 @@ def test_scan_from_the_end_along_another_dimension() -> None:
         expected.insert(0, start + row)
         start = start * row
     torch.testing.assert_close(last.cpu(), start)
-    # v2.6 stacks the results along dimension 0, whichever dimension it scans.
+    # v2.6 stacks the results along dimension 0, regardless of which dimension it scans.
     torch.testing.assert_close(sums.cpu(), torch.stack(expected, 0 if V2_6 else 1))
 
 

@@ -32,7 +32,7 @@ class TensorSpec:
 class DeviceAdapter(ABC):
     """The interface between compiled graphs and the tensors of one device type.
 
-    The storage of a tensor holds an array, and a layout maps the array's elements to the tensor's.
+    A tensor's storage contains an array, and a layout maps the array's elements to the tensor's.
     `read`, `write`, `pack` and `place` run in a program, on traced arrays.
     """
 
@@ -41,7 +41,7 @@ class DeviceAdapter(ABC):
         """Return the array of each tensor's storage. The caller owns a new reference to each."""
 
     def shardings(self, tensors: Sequence[torch.Tensor]) -> Sequence[int]:
-        """Return the sharding number of each tensor, or () if all tensors are on one device."""
+        """Return the index of each tensor's sharding in shardings.py, or () if none is sharded."""
         return ()
 
     @abstractmethod
@@ -65,7 +65,7 @@ class DeviceAdapter(ABC):
 
     @abstractmethod
     def store(self, tensor: torch.Tensor, array: jax.Array, sharding: int = ONE_DEVICE) -> None:
-        """Replace the array of a tensor's storage. `sharding` is the array's sharding number."""
+        """Replace the array of a tensor's storage. `sharding` is the index of its sharding."""
 
     @abstractmethod
     def pack(self, values: jax.Array, result: TensorSpec) -> jax.Array:
@@ -84,7 +84,7 @@ class DeviceAdapter(ABC):
 
     @abstractmethod
     def plan(self, results: Sequence[TensorSpec]) -> Any:
-        """Return a plan with which `give` creates tensors, all of them on one device."""
+        """Return a plan that `give` uses to create tensors, all of them on one device."""
 
     @abstractmethod
     def give(
@@ -106,7 +106,7 @@ class DeviceAdapter(ABC):
 
     @abstractmethod
     def placement(self, device: torch.device, shardings: Sequence[int] = ()) -> Placement:
-        """Return the devices on which a program runs, given the sharding numbers of its tensors."""
+        """Return the devices that a program runs on, given the indices of its shardings."""
 
     @abstractmethod
     def compile(
@@ -132,7 +132,7 @@ class DeviceAdapter(ABC):
 
     @abstractmethod
     def explain(self, error: Exception) -> NoReturn:
-        """Raise a program's error as the exception that torch would raise."""
+        """Convert a program's error to the exception that torch would raise, and raise that."""
 
     @abstractmethod
     def count(self, event: str) -> None:
@@ -140,7 +140,7 @@ class DeviceAdapter(ABC):
 
     @abstractmethod
     def refuse(self, reason: str) -> None:
-        """Record the reason why a graph with symbolic sizes needs one program per set of sizes."""
+        """Record why a graph with symbolic sizes needs one program per set of sizes."""
 
 
 class CpuAdapter(DeviceAdapter):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handles operators that AOTAutograd keeps for their effects: checks that raise an error.
+"""Handles operators that AOTAutograd keeps for their side effects: checks that raise an error.
 
 AOTAutograd wraps such an operator in `with_effects`, which threads a token through the graph, so
 that passes neither remove nor reorder the operator. A program cannot raise an error, so
@@ -33,7 +33,7 @@ def remove_effects(graph: GraphModule) -> None:
     wrapped = [node for node in graph.graph.nodes if _is_wrapped(node)]
     for node in wrapped:
         _unwrap(graph, node)
-    # In reverse, so that the consumer of the last tokens is erased before their producers.
+    # Iterate in reverse, so that the consumer of the last tokens is erased before their producers.
     for node in reversed(list(graph.graph.nodes)):
         if _is_unused(node):
             graph.graph.erase_node(node)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled torch.linalg operators that check results return and raise the same as on the CPU."""
+"""Compiled torch.linalg operators that check their results match the CPU's results and errors."""
 
 from __future__ import annotations
 

@@ -26,15 +26,15 @@ from torch_google.tpu.program.interpreter import computed, run
 from torch_google.tpu.program.lowering_lookup import lowering_of
 from torch_google.tpu.program.strided_nodes import STRIDED, evaluate
 
-# Returns the context in which a node is evaluated, which callers use to name operators in XLA's
-# text. It is not part of a program's key, so it must not change the program.
+# A function that returns the context manager in which a node is evaluated. Callers use it to name
+# operators in HLO text. It is not part of a program's cache key, so it must not change the program.
 NODE_SCOPE: ContextVar[Callable[[Node, int], AbstractContextManager[Any]]] = ContextVar(
     "NODE_SCOPE", default=lambda node, position: nullcontext()
 )
 
 
 class Evaluation:
-    """Evaluates a graph once, node by node, with JAX.
+    """Evaluates a graph once, node by node, using JAX.
 
     `symbols` holds the values of the graph's symbols in this call. `key` is the JAX random key from
     which the graph's random operators and subgraphs derive their keys, or None if the graph is not

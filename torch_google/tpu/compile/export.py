@@ -35,16 +35,16 @@ def export_stablehlo(
     not the program uses them. If the function is random, a JAX key follows. Numbers are constants.
     The dynamic dimensions of an exported program stay dynamic in StableHLO, and `args` is ignored.
 
-    The program returns the results of the function. Writes to inputs are lost, such as those of
-    batch norm to its statistics or of a model to its cache. To keep a written tensor, return it as
-    well. Errors about values are also lost, such as the error of `torch.linalg.cholesky` for a
-    matrix that is not positive definite.
+    The program returns the function's results. In-place updates of inputs are lost, such as batch
+    norm's updates of its running statistics or a model's updates of its cache. To keep an updated
+    tensor, return it as well. Errors that depend on values are also lost, such as the error that
+    `torch.linalg.cholesky` raises for a matrix that is not positive definite.
 
     Matmuls use this thread's precision, as set with `torch.tpu.precision`.
 
     `platforms` names the platform that the text is for: `("tpu",)`, `("cuda",)` or `("cpu",)`. The
-    default is the running platform; this machine need not have the others. The text may contain
-    calls that exist only on its platform, such as calls of LAPACK on the CPU.
+    default is this process's platform; the others need not be available on this machine. The text
+    may contain calls that exist only on its platform, such as calls to LAPACK on the CPU.
 
     Raises NotImplementedError if an operator has no lowering, ValueError for other values of
     `platforms`, and RuntimeError if the platform lacks an argument's dtype.
@@ -66,7 +66,7 @@ def _drop_checks(graph: torch.fx.GraphModule) -> None:
 
 
 def _only(platforms: Sequence[str] | None) -> str | None:
-    """Return the platform to lower for, or None for the running platform."""
+    """Return the platform to lower for, or None for this process's platform."""
     if platforms is None:
         return None
     names = [platforms] if isinstance(platforms, str) else list(platforms)
@@ -119,7 +119,8 @@ def _exported(
         jax.ShapeDtypeStruct(leaves[index].shape, dtypes.to_jax(leaves[index].dtype))
         for index in places
     ]
-    # The device enables JAX's 64-bit types when it starts, but it may not have started yet.
+    # The runtime enables JAX's 64-bit types when it initializes the backend, which may not have
+    # happened yet.
     with jax.enable_x64(True):
         key = jax.eval_shape(lambda: jax.random.key(0)) if draws(graph) else None
         traced = jax.jit(evaluated, keep_unused=True).trace(shapes, key)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rejects a graph's operator calls that the CPU rejects, as the eager modes do.
+"""Rejects operator calls in a graph that the CPU would reject, as the eager modes do.
 
-AOTAutograd decomposes operators before the backend sees them, and the smaller operators may accept
-arguments that the original operator rejects. So a call that the CPU rejects is not decomposed. The
-original operator stays in the graph, and calling the graph raises the CPU's error.
+AOTAutograd decomposes operators before the backend sees them, and the resulting operators may
+accept arguments that the original operator rejects. So a call that the CPU rejects is not
+decomposed. The original operator stays in the graph, and calling the graph raises the CPU's error.
 """
 
 from __future__ import annotations

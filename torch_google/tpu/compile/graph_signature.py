@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inputs, outputs and writes of an AOTAutograd graph, independent of sizes."""
+"""The inputs, outputs and input mutations of an AOTAutograd graph, independent of sizes."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _HOST = torch.device("cpu")
 
 
 class GraphSignature:
-    """The inputs, outputs and writes of a graph.
+    """The inputs, outputs and input mutations of a graph.
 
-    `written` maps the indices of written inputs to the nodes that compute their new values.
+    `written` maps the indices of mutated inputs to the nodes that compute their new values.
     `outputs` lists the results in order, each as a node or, for a constant, as its value. `checks`
-    lists the nodes that check values, which the caller runs after the program. In an
-    `inference` graph, outputs may share storage, because AOTAutograd leaves aliasing to the
-    backend. `default_dtype` is the default dtype that torch had when the graph was traced.
+    lists the nodes that check values, which the caller runs after the program. In an `inference`
+    graph, outputs may share storage, because AOTAutograd leaves aliasing to the backend.
+    `default_dtype` is the default dtype that torch had when the graph was traced.
     """
 
     def __init__(self, graph: GraphModule, *, inference: bool = False) -> None:
@@ -46,7 +46,7 @@ class GraphSignature:
                 self._copies[node] = places[node.args[0]]
         self.outputs: list[Any] = list(nodes[-1].args[0])
         self.checks = checks_of(graph)
-        # Append the values that the checks read to the outputs. `check` removes them again.
+        # Append to the outputs the values that the checks read. `check` removes them again.
         self.outputs += [node.args[0] for node in self.checks]
         self.device = _device(graph)
         self.random = any(draws(module) for module in _modules(graph))
@@ -57,7 +57,7 @@ class GraphSignature:
         # The indices of the tensors with symbolic sizes, and of all other tensors.
         self.sized = [p for p, m in enumerate(self.metas) if self.tensors[p] and _is_sized(m)]
         self.unsized = [p for p, held in enumerate(self.tensors) if held and p not in self.sized]
-        # Whether all inputs are tensors on the device, as is usual.
+        # Whether all inputs are tensors on the device, which is the usual case.
         self._plain = all(
             isinstance(meta, torch.Tensor) and meta.device == self.device for meta in self.metas
         )
@@ -88,7 +88,7 @@ class GraphSignature:
         ]
 
     def shardings(self, args: Sequence[Any]) -> Sequence[int]:
-        """Return the sharding number of each argument, or () if all are on one device."""
+        """Return each argument's sharding index (see shardings.py), or () if none is sharded."""
         if self._plain:
             return self.adapter().shardings(args)
         own = self.adapter()
@@ -111,7 +111,7 @@ class GraphSignature:
         """Return the index of the argument whose final value is the output `node`, or None."""
         index = self._places.get(node)
         if index is not None and index in self.written:
-            return None  # the output is the value before the write
+            return None  # the output is the value before the mutation
         return self._copies.get(node, index)
 
     def family(self, node: Node) -> list[Node]:

@@ -20,8 +20,8 @@ from torch_google.tpu.program.decompositions import Decompositions, decompositio
 @cache
 def joint_graph_decompositions() -> Decompositions:
     """Return the decompositions that AOTAutograd applies to a joint graph."""
-    # Leave out decompositions that run composite kernels, because these may write, and AOTAutograd
-    # needs pure graphs. Our own tracing (`../program`) applies them.
+    # Leave out decompositions that run composite kernels, because these may mutate tensors, and
+    # AOTAutograd needs pure graphs. Our own tracing (`../program`) applies them.
     pure = {op: f for op, f in decompositions().items() if not isinstance(f, partial)}
     return without_refused(pure)
 

@@ -19,7 +19,7 @@ class Options:
     `buckets`: the sizes to which symbolic sizes are padded, in increasing order. True means powers
     of two starting at 8; False means no padding, and one program per set of sizes.
 
-    `max_programs`: how many programs a graph with symbolic sizes may keep. The least recently used
+    `max_programs`: how many programs a graph with symbolic sizes may cache. The least recently used
     program is evicted.
 
     `precision`: the precision of matmuls: default, high or highest. None means torch.tpu's current
@@ -33,7 +33,7 @@ class Options:
 
 
 # In Inductor, these modes launch a graph as a unit (CUDA graphs) or autotune kernels. XLA always
-# does both, so here the modes change nothing.
+# does both, so the modes have no effect here.
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random functions of tensors with two changing sizes, for tests. A function is a list of steps."""
+"""Random functions on tensors with two varying sizes, for tests. A function is a list of steps."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_each_step_alone(name: str) -> None:
 
 
 def check(steps: Sequence[GraphStep], sizes_of_calls: Sequence[tuple[int, int]] = _SIZES) -> None:
-    """Check that the device and the CPU agree on a function, for sizes in several buckets."""
+    """Check that a function's results on the device and the CPU agree, in several buckets."""
     if not steps:
         return
     run = function(steps)

@@ -19,7 +19,7 @@ from torch_google.tpu.program.lowering_lookup import lowering_of
 
 _Graphs: TypeAlias = tuple[GraphModule, GraphModule]
 
-# The name of the additional argument. No operator may have an argument of this name.
+# The name of the additional argument. No operator may have an argument with this name.
 ARGUMENT = "_drawn_with"
 
 _library = torch.library.Library("torch_google", "FRAGMENT")
@@ -58,7 +58,7 @@ def partition(joint: GraphModule, split: Callable[[], _Graphs]) -> _Graphs:
 
 
 class _RandomOp:
-    """A wrapped random operator, which the partitioner does not recognise as random."""
+    """A wrapped random operator, which the partitioner does not recognize as random."""
 
     def __init__(self, op: OpOverload) -> None:
         self.op = op

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A new size or scalar argument recompiles a graph only if no existing program fits."""
+"""A new size or scalar argument recompiles a graph only if no existing program applies."""
 
 import math
 from collections.abc import Callable
@@ -61,7 +61,7 @@ def test_other_numbers_do_not_compile_again() -> None:
     scale = torch.compile(lambda x, by: x * by + by)
     for by in (1.0, 2.5, 3.5, 4.5, 5.5):
         assert scale(torch.ones(2, device="tpu"), by).tolist() == [2 * by] * 2
-    # Dynamo treats a scalar as a constant at first, and makes it an input when it changes.
+    # Dynamo treats a scalar as a constant at first, and turns it into an input when it changes.
     assert torch.tpu.metrics().graphs["compile"] == 2
     torch.tpu.reset_metrics()
     count = torch.compile(lambda x, by: x * by + by)

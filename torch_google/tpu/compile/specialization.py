@@ -39,7 +39,7 @@ class _ArgumentResult:
 
 @dataclass(frozen=True)
 class _NewResult:
-    """A result that is a new tensor over one of the program's output arrays."""
+    """A result that is a new tensor backed by one of the program's output arrays."""
 
     position: int
 
@@ -82,7 +82,7 @@ class Specialization:
         self._placement = signature.adapter().placement(
             signature.device, [*shardings, *_constraints(signature.graph)]
         )
-        # If the program runs on a mesh, the sharding number of each of its outputs.
+        # The index of each output's sharding (see shardings.py), if the program runs on a mesh.
         self._chosen: list[int] = []
         self._args = list(args)
         self._symbols = Symbols(signature.metas, args)
@@ -107,7 +107,8 @@ class Specialization:
             # array cannot be donated.
             and (self._shardings[index] or not self._placement.is_sharded)
         ]
-        # The program's outputs after the written values, each with the nodes whose values it holds.
+        # The outputs after the new values of mutated inputs, each with the nodes whose values it
+        # contains.
         self._made: list[tuple[TensorSpec, list[Node]]] = []
         self._results = [self._result(output) for output in signature.outputs]
         self._shared = any(isinstance(result, _ViewResult) for result in self._results)
@@ -279,7 +280,7 @@ class Specialization:
 
         if not placement.is_sharded:
             return executable(placement.sharding(), "")
-        # A written tensor that has a sharding keeps it. XLA chooses the other shardings.
+        # A mutated tensor keeps its sharding, if it has one. XLA chooses the other shardings.
         kept = [self._shardings[index] for index in self._written]
         on = [sharding_of(number) if number else None for number in kept]
         compiled = executable((*on, *[None] * len(self._made)), "")
@@ -329,7 +330,7 @@ class Specialization:
 
 
 def _constraints(graph: GraphModule) -> list[int]:
-    """Return the sharding numbers that occur in a graph's calls to `torch_google::shard`."""
+    """Return the indices of the shardings in a graph's calls to `torch_google::shard`."""
     return [
         parse(node.args[1])
         for module in graph.modules()

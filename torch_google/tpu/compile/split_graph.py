@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Splits a graph at its collectives, and runs the parts in between as separate programs.
 
-A program with a collective over several processes would have to be the same on all ranks, but
+A program that contains a collective across processes would have to be identical on all ranks, but
 different ranks may have different graphs.
 """
 
@@ -71,9 +71,9 @@ def _parts(nodes: Sequence[Node]) -> list[tuple[bool, list[Node]]]:
     parts: list[tuple[bool, list[Node]]] = []
     calls: set[Node] = set()
     for node in nodes:
-        # Run wait_tensor outside the programs, where it really waits, because its lowering is a
-        # no-op. A coalesced collective returns a list, which cannot be the input of a program, so
-        # take its items outside as well.
+        # Run wait_tensor outside the programs, where it actually waits, because its lowering is a
+        # no-op. A coalesced collective returns a list, which cannot be an input to a program, so
+        # extract its items outside the programs as well.
         if (
             lowerings.is_collective(node.target)
             or node.target is _WAIT

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments whose storages differ in dtype get separate programs, although no guard checks this."""
+"""Calls with different storage dtypes use separate programs, although no guard checks them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves calls to streams and events out of a Dynamo graph, because a program has no streams.
+"""Moves stream and event calls out of a Dynamo graph, because a program has no streams.
 
 In a program, an operator waits only for its operands. So the compiled function makes the calls
 after it has launched the program. An event that is recorded then covers the whole program, and
@@ -24,7 +24,7 @@ from torch.fx import GraphModule, Node
 class StreamCall:
     """A call to an operator of torch.ops.streams.
 
-    The arguments are indices into the tables in which Dynamo keeps streams and events.
+    The arguments are indices into the tables in which Dynamo stores streams and events.
     """
 
     name: str
@@ -35,10 +35,11 @@ class StreamCall:
 
 
 def take_stream_calls(graph: GraphModule) -> list[StreamCall]:
-    """Remove the calls to streams and events from a graph, and return them in order.
+    """Remove the stream and event calls from a graph, and return them in order.
 
-    The list omits calls that have no effect on this device. Also removes the metadata that says in
-    which stream's block an operator is. Calls in the bodies of higher-order operators are kept.
+    The list omits calls that have no effect on this device. Also removes the metadata that records
+    in which stream's `with` block an operator was called. Calls in the bodies of higher-order
+    operators are kept.
     """
     for module in graph.modules():
         for node in module.graph.nodes if isinstance(module, GraphModule) else ():
@@ -49,7 +50,8 @@ def take_stream_calls(graph: GraphModule) -> list[StreamCall]:
         graph.graph.erase_node(node)
     if nodes:
         graph.recompile()
-    # record_stream has no effect, because a buffer is freed only after the programs that read it.
+    # record_stream has no effect, because a buffer is freed only after the programs that read it
+    # have finished.
     return [call for call in calls if call.name != "record_stream"]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that compiled functions call streams and events after they have launched their program."""
+"""Test that compiled functions make stream and event calls after launching their program."""
 
 from __future__ import annotations
 

@@ -34,10 +34,10 @@ def stablehlo(program: ExportedProgram, platform: str | None = None) -> str:
 
 
 def exported(program: ExportedProgram, platform: str | None = None) -> jax.export.Exported:
-    """Lower an exported program for `platform`, or for the running platform if that is None.
+    """Lower an exported program for `platform`, or for this process's platform if that is None.
 
-    The inputs of the result are the parameters, the buffers and the tensor arguments. If the
-    program draws random numbers, a JAX key follows.
+    The inputs of the lowered program are the parameters, the buffers and the tensor arguments. If
+    the program draws random numbers, a JAX key follows.
 
     Raises NotImplementedError if an operator has no lowering or if its lowering needs concrete
     sizes, and RuntimeError if the platform lacks an input's dtype.
@@ -205,6 +205,6 @@ _COUNTS = frozenset(
     }
 )
 
-# Tells `run` neither to check nor to cast the lowering's results, because this module compares the
-# shapes itself.
+# A marker that tells `run` not to check or cast the lowering's results, because this module
+# compares the shapes itself.
 _ANY = object()

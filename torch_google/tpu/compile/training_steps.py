@@ -3,7 +3,7 @@
 
 Dynamo ends its graphs at `backward`, and compiles `Optimizer.step` separately from the code around
 it. So this module traces a substitute for the optimizer. It has the same methods, groups and state,
-but Dynamo does not recognise it as an optimizer.
+but Dynamo does not recognize it as an optimizer.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ def compile_step(
     def run(*args: Any, **kwargs: Any) -> Any:
         optimizer.zero_grad()
         initialise(optimizer)
-        # Look these up on every call, because loading a state dict can replace them.
+        # Look up the state and defaults on every call, because loading a state dict can replace
+        # them.
         held.state, held.defaults = optimizer.state, optimizer.defaults
         # Pass the learning rates as tensors, which makes them inputs of the program, so a new rate
         # does not recompile it.
@@ -124,7 +125,8 @@ def _hooks(
     return hooks
 
 
-# Maps torch files to wrappers: if Dynamo fails in one of the files, the model uses that wrapper.
+# Maps torch source paths to module wrappers. A Dynamo error from a path means that the model uses
+# that wrapper.
 _WRAPPERS = {
     "torch/nn/parallel/distributed.py": "DistributedDataParallel",
     "torch/distributed/_composable/replicate.py": "replicate",
@@ -161,7 +163,7 @@ class _OptimizerParts:
 
 
 class _TracedOptimizer:
-    """The base of copied optimizer classes, whose methods lack the wrappers that torch adds.
+    """The base class of copied optimizer classes. Their methods lack the wrappers that torch adds.
 
     `set_in_step` holds the attributes that the optimizer's step has set.
     """
@@ -251,7 +253,7 @@ def _own(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Any], dict[str, st
 
 
 def _fractions(optimizer: torch.optim.Optimizer) -> dict[str, list[float]]:
-    """Map the optimizer's state, and each of its own attributes, to the floats that they hold."""
+    """Map the optimizer's state, and each of its own attributes, to the floats in them."""
     held: list[Any] = []
     for value in optimizer.state.values():
         held += value.values() if isinstance(value, dict) else [value]
@@ -298,7 +300,7 @@ def _tensor(rate: float | torch.Tensor) -> torch.Tensor:
 
 
 def initialise(optimizer: torch.optim.Optimizer) -> None:
-    """Create the optimizer's state now, with its counters on the device."""
+    """Create the optimizer's state eagerly, with its counters on the device."""
     for group in optimizer.param_groups:
         fresh = [p for p in group["params"] if p.requires_grad and p not in optimizer.state]
         if not fresh:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled functions that write to arguments or whose results share storage match the CPU."""
+"""Results of compiled functions that mutate arguments or return aliases match the CPU's."""
 
 from collections.abc import Callable
 from typing import Any

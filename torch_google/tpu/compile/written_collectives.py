@@ -52,7 +52,7 @@ def _replace(module: GraphModule, node: Node) -> bool:
     if isinstance(written, Node):
         node.replace_all_uses_with(written)
     else:
-        # The original collective returns a list, and each of its users takes one item.
+        # The original collective returns a list, and each of its users extracts one item.
         for user in list(node.users):
             user.replace_all_uses_with(written[user.args[1]])
             module.graph.erase_node(user)

@@ -22,7 +22,8 @@ def attention(call: RuleCall) -> Any:
     out, lse, seed, offset = call.lower(*inputs, bias, *call.args[4:], **call.kwargs)
     assert lse is not None
     dims = (*q.dims[:2], call.own(1)[2])
-    # torch's log-sum-exp is infinity for padded rows, so overwrite that of the bucket's padding.
+    # torch's log-sum-exp is infinity for padded rows, so set it to infinity in the bucket's
+    # padding.
     if is_padded(q.dims[2]) and lse.size:
         real = jnp.arange(lse.shape[-1]) < call.scope.real(q.dims[2])
         lse = jnp.where(real, lse, jnp.inf)
@@ -70,7 +71,7 @@ def _operands(
 def _bias(
     call: RuleCall, q: PaddedArray, k: PaddedArray, bias: PaddedArray | None
 ) -> tuple[Any, tuple[Dim, ...] | None]:
-    """Return a bias or mask that hides padded keys, and the dims of the gradient of the bias.
+    """Return a bias or mask that hides padded keys, and the dims of the bias's gradient.
 
     The bias and its gradient are padded to the dims of the queries and keys. If there is no bias,
     the returned dims are None.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions and pooling. Padding is set to zero, like the border around an image."""
+"""Convolutions and pooling. Padding is set to zero, like zero padding around an image."""
 
 from __future__ import annotations
 

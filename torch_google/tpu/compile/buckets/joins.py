@@ -204,7 +204,7 @@ def _places(call: RuleCall, size: Any, target_dim: Dim) -> jax.Array:
 
 
 def _within(start: Any, size: Any) -> Any:
-    """Normalise and clamp a start index like Python, where negative indices count from the end."""
+    """Normalize and clamp a start index as Python does: negative indices count from the end."""
     if isinstance(start, int) and start >= 0:
         return start if not isinstance(size, int) else min(start, size)
     start = _from_front(start, size)

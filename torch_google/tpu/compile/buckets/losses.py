@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses. Padded rows get the ignored class, and means include only the real elements."""
+"""Losses. Padded rows are assigned the ignored class, and means include only the real elements."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays with padding, and functions that locate, fill or remove it.
 
-Padding may hold any value, including NaN.
+Padding may contain any value, including NaN.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class PaddedArray:
 
 
 def axis_of(x: PaddedArray, dim: int) -> int:
-    """Normalise a dimension, which may be negative, to an axis counted from 0."""
+    """Normalize a dimension, which may be negative, to an axis counted from 0."""
     return dim % len(x.dims) if x.dims else 0
 
 

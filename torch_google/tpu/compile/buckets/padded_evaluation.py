@@ -77,7 +77,7 @@ def _call(node: Node, position: int, values: Mapping[Node, Any], scope: SizeScop
         results = _rule(target, call)(call)
     except PaddingRefusal:
         raise
-    except Exception as error:  # if padding caused the error, an exact program may work
+    except Exception as error:  # if padding caused the error, a program without padding may work
         raise PaddingRefusal(f"{target.name()}: {type(error).__name__}") from error
     for result, fake in zip(results, metas, strict=True):
         if isinstance(result, PaddedArray):
@@ -86,7 +86,7 @@ def _call(node: Node, position: int, values: Mapping[Node, Any], scope: SizeScop
 
 
 def _fresh(drawn: Any, position: int, known: Callable[[Any], Any], key: Any) -> Any:
-    """Return the random key for a node, which is the same as in an exact program."""
+    """Return the random key for a node, which is the same as in a program without padding."""
     if isinstance(drawn, tuple):
         return jax.random.fold_in(jax.random.wrap_key_data(known(drawn[0]).array), drawn[1])
     return None if key is None else jax.random.fold_in(key, position)

@@ -113,10 +113,10 @@ def fill(call: RuleCall) -> Any:
     "aten::uniform",
 )
 def drawn(call: RuleCall) -> Any:
-    """Draw random numbers with the real elements in front, and then move these to their places.
+    """Draw random numbers with the real elements in front, and then move the elements into place.
 
-    JAX derives the bits of an element only from its index, so the numbers equal those of an exact
-    program.
+    JAX derives the bits of an element only from its index, so the numbers equal those of a program
+    without padding.
     """
     if not jax.config.jax_threefry_partitionable:
         raise PaddingRefusal("random numbers that depend on the size of the array")
@@ -140,8 +140,9 @@ def aligned(
             for x in operands
             if len(x.dims) >= rank - axis and x.dims[axis - rank] != ()
         ]
-        # Prefer the dimension of an operand that is not uniform, then the one with the most
-        # extents, because matmuls and reductions also keep the extents of a dimension separate.
+        # Prefer the dimension of an operand that is not uniform, then the dimension with the most
+        # extents (factors), because matmuls and reductions also keep a dimension's extents
+        # separate.
         candidates.sort(key=lambda candidate: (candidate[0], -len(candidate[1])))
         dims.append(candidates[0][1] if candidates else ())
     return tuple(dims), [_alike(scope, x, dims) for x in operands]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matmuls. Padding in the summed dimension of both factors is set to zero."""
+"""Matmuls. Padding in the contracted dimension of both factors is set to zero."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _factors(
 
 
 def _spread(scope: SizeScope, c: PaddedArray, dims: tuple[Dim, ...]) -> jax.Array:
-    """Return the summand `c`, padded so that it broadcasts against the product."""
+    """Return the addend `c`, padded so that it broadcasts against the product."""
     lead = len(dims) - len(c.dims)
     target_dims = tuple(() if own == () else dims[lead + axis] for axis, own in enumerate(c.dims))
     return redim(scope, c, target_dims).array

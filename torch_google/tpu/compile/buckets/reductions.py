@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions. Padding is set to the neutral element, and means count only the real elements."""
+"""Reductions. Padding is set to the identity element, and means count only the real elements."""
 
 from __future__ import annotations
 

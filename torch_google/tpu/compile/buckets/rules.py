@@ -25,7 +25,7 @@ Arrays: TypeAlias = tuple[jax.Array | None, ...]
 
 @dataclass(frozen=True)
 class RuleCall:
-    """A call of an operator in a graph. `metas` holds the fake tensors of its results."""
+    """A call to an operator in a graph. `metas` holds the fake tensors of its results."""
 
     op: OpOverload
     args: tuple[Any, ...]
@@ -60,7 +60,7 @@ class RuleCall:
         return tuple(self.cast(results if isinstance(results, list | tuple) else [results]))
 
     def cast(self, results: Sequence[Any]) -> list[jax.Array | None]:
-        """Cast results to the dtypes that torch gives them."""
+        """Cast results to the dtypes that torch would return."""
         return [
             None
             if result is None or not isinstance(meta, torch.Tensor)
@@ -161,7 +161,7 @@ def bare(value: Any) -> Any:
     return value
 
 
-# Tells `run` neither to check nor to cast the results of the lowering.
+# A marker that tells `run` not to check or cast the lowering's results.
 _ANY = object()
 
 __all__ = [

@@ -230,7 +230,7 @@ def _lesser(*parts: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Quotient:
-    """A quotient that a later function rounds up or down."""
+    """A quotient that has not been rounded. The enclosing function rounds it up or down."""
 
     over: Any
     under: Any

@@ -36,7 +36,7 @@ def view(call: RuleCall) -> Any:
 
 
 def reshaped(scope: SizeScope, x: PaddedArray, sizes: Iterable[Any]) -> PaddedArray:
-    """Reshape an array: the real elements keep their row-major order."""
+    """Reshape an array, keeping the real elements in row-major order."""
     target_sizes = [scope.expr(size) for size in sizes]
     dims = _regrouped([extent for dim in x.dims for extent in dim], target_sizes)
     if dims is None:
@@ -174,9 +174,10 @@ def _regrouped(extents: Sequence[Extent], sizes: Sequence[sympy.Expr]) -> tuple[
 
 
 def _split(extent: Extent, target: sympy.Expr) -> tuple[Extent | None, Extent | None]:
-    """Split an extent into a part for a dimension of size `target`, and a rest for the next one.
+    """Split an extent into a part for a dimension of size `target`, and a remainder.
 
-    The part is None if the extent does not fit, and the rest is None if nothing remains.
+    The remainder is for the next dimension, and is None if there is none. The part is None if the
+    extent does not fit.
     """
     if extent.expr == target:
         return extent, None
