@@ -15,7 +15,7 @@ def dataset(device: str = "cpu") -> TensorDataset:
 
 def test_batches_through_pinned_memory() -> None:
     sums = []
-    # v2.6 needs the name of the device, and later releases warn about this argument.
+    # v2.6 requires the device name, whereas later releases warn about this argument.
     where = {"pin_memory_device": "tpu"} if V2_6 else {}
     for inputs, labels in DataLoader(dataset(), batch_size=4, pin_memory=True, **where):
         assert inputs.is_pinned()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`torch.tpu` has all names from torch.cuda and torch.xpu that make sense for this device."""
+"""`torch.tpu` has all names from torch.cuda and torch.xpu that apply to this device."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from torch_google.tpu.release import V2_6
 from torch_google.tpu.runtime import platform
 
-# Names in torch.cuda and torch.xpu that do not apply to this device, such as kernel graphs, memory
+# Names in torch.cuda and torch.xpu that do not apply to this device, such as graph capture, memory
 # pools, pluggable allocators, sensors, and architectures for ahead-of-time compilation.
 ABSENT = {
     "MemPool",

@@ -2,10 +2,10 @@
 """Eager modes, which can be set for the process, a thread, a `with` block or a function.
 
 In strict mode, each operator is a separate program and runs asynchronously. In debug mode, each
-operator waits for its results, and an error names the user's line. Debug mode also checks indices
-and divisors, as the CPU does; the other modes clamp and continue. In fused mode, operators are
-recorded, and run as one program when a value is read, when an optimizer has taken a step, or when a
-loop repeats. Fused programs are compiled in the background.
+operator waits for its results, and an error names the user's source line. Debug mode also checks
+indices and divisors, as the CPU does; the other modes clamp and continue. In fused mode, operators
+are recorded, and run as one program when a value is read, when an optimizer has taken a step, or
+when a loop repeats. Fused programs are compiled in the background.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ _FIELDS = tuple(field.name for field in fields(DeviceProperties))
 
 
 def get_device_properties(device: DeviceLike = None) -> DeviceProperties:
-    """Start the platform and return the properties of a device."""
+    """Initialize the backend and return the properties of a device."""
     return DeviceProperties(*reported(checked_index(device)))
 
 
@@ -84,7 +84,7 @@ def get_device_name(device: DeviceLike = None) -> str:
 
 
 def get_device_capability(device: DeviceLike = None) -> dict[str, Any]:
-    """Return a device's properties as a dict, because tpu devices have no capability number."""
+    """Return a device's properties as a dict, because tpu devices have no compute capability."""
     properties = get_device_properties(device)
     return {name: getattr(properties, name) for name in _FIELDS}
 

@@ -27,7 +27,7 @@ def manual_seed(seed: int) -> None:
 
 
 def manual_seed_all(seed: int) -> None:
-    """Seed the generators of all devices. This does not start the platform."""
+    """Seed the generators of all devices. This does not initialize the backend."""
     _C.seed_all(int(seed) % 2**64)
 
 
@@ -57,12 +57,12 @@ def set_rng_state(new_state: torch.Tensor, device: DeviceLike = "tpu") -> None:
 
 
 def get_rng_state_all() -> list[torch.Tensor]:
-    """Return the states of the generators of all devices."""
+    """Return the states of all devices' generators."""
     return [get_rng_state(index) for index in range(_C.device_count())]
 
 
 def set_rng_state_all(new_states: list[torch.Tensor]) -> None:
-    """Set the states of the generators of all devices, in the order of their indices."""
+    """Set the states of all devices' generators, in order of device index."""
     for index, state in enumerate(new_states):
         set_rng_state(state, index)
 

@@ -125,8 +125,7 @@ def test_a_resumed_optimizer_has_the_programs_of_the_first(mode: str) -> None:
         steps = {index: state["step"] for index, state in optimizer.state_dict()["state"].items()}
         state = through_a_file(optimizer.state_dict(), "tpu")
         for index, count in steps.items():
-            # Loading moved all state to the device. Put back the step counts, which are CPU
-            # tensors.
+            # Loading moved all state to the device. Restore the step counts, which are CPU tensors.
             state["state"][index]["step"] = count
         optimizer.load_state_dict(state)
         before = torch.tpu.metrics()

@@ -162,7 +162,7 @@ def is_available() -> bool:
 
 
 def init() -> None:
-    """Start the platform now. By default, it starts when the first tensor is created."""
+    """Initialize the backend. By default, creating the first tensor initializes it."""
     _C.start()
 
 
@@ -180,7 +180,7 @@ def __getattr__(name: str) -> Any:
 
 
 def is_initialized() -> bool:
-    """Return whether the platform has started, or the user has selected a device.
+    """Return whether the backend is initialized or the user has selected a device.
 
     A DeviceMesh selects a device only if the result is False, because, as with CUDA, it must
     keep a device that the user has selected.
@@ -193,7 +193,7 @@ def _is_in_bad_fork() -> bool:
 
 
 def device_count() -> int:
-    """Start the platform and return the number of devices."""
+    """Initialize the backend and return the number of devices."""
     if _is_in_bad_fork():
         return 0
     return started_devices()
@@ -205,7 +205,7 @@ def current_device() -> int:
 
 
 def set_device(device: DeviceLike) -> None:
-    """Set this thread's current device. This does not start the platform."""
+    """Set this thread's current device. This does not initialize the backend."""
     torch.accelerator.set_device_index(index_of(device))
 
 
@@ -242,7 +242,7 @@ class Stream(StreamBase):
         """Create a stream on a device. None means the current device."""
         name = f"tpu:{index_of(device)}"
         if torch.compiler.is_dynamo_compiling():
-            # Dynamo can create a torch.Stream, but not an object of another class.
+            # Dynamo can create a torch.Stream, but not an instance of another class.
             return torch.Stream(device=name, priority=priority)
         stream = super().__new__(cls, device=name, priority=priority)
         return stream
@@ -307,7 +307,7 @@ def set_stream(stream: torch.Stream) -> None:
 
 
 def stream(stream: torch.Stream | None) -> Any:
-    """Return a context in which a stream is current in this thread. None is a no-op."""
+    """Return a context manager that makes a stream current in this thread. None is a no-op."""
     return stream_context(stream)
 
 
