@@ -168,7 +168,7 @@ class Kernel:
         return jax.tree.map(tensor_of, results)
 
     def _shapes(self, *args: Any, **kwargs: Any) -> Any:
-        """Return empty tensors like the results. Symbolic sizes are specialised to their values."""
+        """Return empty tensors with the results' metadata. Specializes symbolic sizes."""
         values = [_number(value) for value in self.signature.values(args, kwargs)]
         tensors = self.signature.tensors(values)
         if not tensors:

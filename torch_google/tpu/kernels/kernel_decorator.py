@@ -29,9 +29,8 @@ def custom_kernel(
 
     Returns torch's CustomOpDef. Call it, or `torch.ops.library.name`. Its `register_autograd` sets
     the operator's gradient. With `differentiable`, JAX derives the gradient, and the backward pass
-    computes the function again. The operator works in every eager mode, under torch.compile (as
-    part of the program), under torch.vmap, and on CPU tensors. On a CPU, Pallas kernels are
-    interpreted.
+    recomputes the function. The operator works in every eager mode, under torch.compile (as part of
+    the program), under torch.vmap, and on CPU tensors. On a CPU, Pallas kernels are interpreted.
 
     `x64` says whether JAX traces the function and its gradient with jax_enable_x64. By default,
     64-bit types are enabled if an argument or a result has a 64-bit dtype. Otherwise, they are

@@ -19,7 +19,7 @@ ONE, LIST = "Tensor", "Tensor[]"
 
 @dataclass(frozen=True)
 class Parameter:
-    """An operator's parameter. `as_tuple` means that the function takes a list as a tuple."""
+    """An operator's parameter. `as_tuple` means that the function expects a tuple, not a list."""
 
     name: str
     annotation: Any

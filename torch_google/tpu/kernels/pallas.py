@@ -8,10 +8,10 @@ from typing import Any
 
 
 def interpreted(platform: str) -> AbstractContextManager[Any]:
-    """Return a context in which Pallas kernels are traced so that they can run on `platform`.
+    """Return a context manager under which Pallas kernels are traced to run on `platform`.
 
-    On a CPU, every kernel is interpreted, whatever its own options: it becomes an XLA program that
-    loops over the grid.
+    On a CPU, every kernel is interpreted, regardless of its own options: it becomes an XLA program
+    that loops over the grid.
     """
     if platform != "cpu":
         return nullcontext()
