@@ -2,7 +2,7 @@
 """Lowerings of torch operators to JAX, one module per family of operators.
 
 Importing this package loads neither the families nor JAX; the first table lookup loads all
-families. A process that finds all its programs in the compile cache never does a lookup.
+families. A process that finds all its programs in the compile cache never performs a lookup.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ __all__ = [
     "names",
 ]
 
-# Maps each name to two modules: the one that fills the table before the name can be used, and the
-# one that defines the name. `lowering` needs the full table to reject a second lowering for an
+# Maps each name to two modules: the one that populates the table before the name can be used, and
+# the one that defines the name. `lowering` needs the full table to reject a second lowering for an
 # operator.
 _LAZY = {
     "check_of": ("value_checks", "checks"),

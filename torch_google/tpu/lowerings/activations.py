@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Activation functions and their gradients. Half dtypes are computed in float32."""
+"""Activation functions and their gradients. Half-precision results are computed in float32."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from torch_google.tpu.release import V2_6
 
 aten = torch.ops.aten
 
-# Values at and around each corner of the functions below, and values far from any corner.
+# Values at and around each kink of the functions below, and values far from any kink.
 X = torch.tensor([-200, -30, -3, -1.5, -1, -0.5, -0.01, 0, 0.01, 0.5, 1, 1.5, 3, 6, 21, 90, 200.0])
 FORWARD: dict[str, list[Any]] = {
     "gelu": [{}, {"approximate": "tanh"}],
@@ -37,7 +37,7 @@ BACKWARD: dict[str, list[Any]] = {
     "leaky_relu_backward": [(0.1, False)],
     "softplus_backward": [(1, 20), (2, 3)],
     "threshold_backward": [(0,), (0.5,)],
-    # At the two corners of hardswish, v2.6 returns different gradients than later releases.
+    # At the two kinks of hardswish, v2.6 returns different gradients than later releases.
     "hardswish_backward": [] if V2_6 else [()],
     "hardsigmoid_backward": [()],
     "softshrink_backward": [(0.5,)],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adaptive and fractional pooling, for which the caller chooses the size of the output."""
+"""Adaptive and fractional pooling, whose output size the caller chooses."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def fractional_max_pool(
     planes = x.reshape(math.prod(lead), *sizes)
     samples = samples.reshape(math.prod(samples.shape[:-1]), rank)[: len(planes)]
     samples = jnp.broadcast_to(samples, (len(planes), rank))
-    # In two dimensions, torch's samples start with the width; in three, with the depth.
+    # In two dimensions, torch's samples list the width first; in three, the depth.
     order = range(rank) if rank == 3 else range(rank - 1, -1, -1)
 
     def of_plane(plane: jax.Array, sample: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -20,8 +20,8 @@ from torch_google.tpu.lowerings.table import find, name_of
 # In half precision, the CPU rounds intermediate values, whereas a lowering rounds only the result.
 _HALF = {torch.bfloat16: 2e-2, torch.float16: 2e-3}
 
-# Enable JAX's 64-bit types. The runtime does so when the platform starts, but these tests do not
-# start it.
+# Enable JAX's 64-bit types. The runtime does so when it initializes the backend, but these tests do
+# not initialize it.
 jax.config.update("jax_enable_x64", True)
 
 
@@ -39,7 +39,7 @@ def check(
     The results are cast to torch's dtypes first. The default tolerances are torch's own for the
     dtype, except in half precision: there they are wider, and any error up to the CPU's largest
     error is accepted. If only `rtol` is given, `atol` is 0. `only` is the number of results to
-    check, by default all. `expect` is a function to compare with instead of `op`.
+    check; the default is all of them. `expect` is a function to compare with instead of `op`.
     """
     function = expect or op
     expected = _leaves(function(*args, **kwargs))

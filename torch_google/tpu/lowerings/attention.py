@@ -303,7 +303,7 @@ def _backward_of_scores(
 
 
 def _widened(rows: jax.Array, precise: jax.Array) -> jax.Array:
-    """Cast `rows` to the dtype of `precise`. Use `precise` where the two agree within rounding."""
+    """Return `precise` where the two agree within rounding, otherwise `rows` cast to its dtype."""
     tolerance = 4 * jnp.finfo(jnp.float32).eps * jnp.maximum(jnp.abs(precise), 1)
     return jnp.where(jnp.abs(rows - precise) <= tolerance, precise, rows.astype(precise.dtype))
 
@@ -326,7 +326,7 @@ def _scores(q: jax.Array, k: jax.Array, bias: _Bias, is_causal: bool, scale: Any
 
 
 def _for_heads(x: jax.Array, q: jax.Array) -> jax.Array:
-    """Repeat the keys or values for each head of `q`, because grouped queries share them."""
+    """Repeat the keys or values for each head of `q`, because the heads in a group share them."""
     return x if x.shape[-3] == q.shape[-3] else jnp.repeat(x, q.shape[-3] // x.shape[-3], axis=-3)
 
 

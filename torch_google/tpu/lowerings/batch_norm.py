@@ -2,8 +2,9 @@
 """Batch normalization in training and inference, in all of torch's variants, and its gradient.
 
 The functional variants return new running statistics. The schema of `aten::native_batch_norm` does
-not declare that the operator writes its running statistics. Calls with running statistics therefore
-use a functional variant that this package defines, `torch_google::native_batch_norm_functional`.
+not declare that the operator mutates its running statistics. Calls with running statistics
+therefore use a functional variant that this package defines,
+`torch_google::native_batch_norm_functional`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def batch_norm_inference(
 ) -> _Three:
     mean, var = opmath(running_mean), opmath(running_var)
     rstd = jax.lax.rsqrt(var + jnp.asarray(eps).astype(var.dtype))
-    # In inference, torch returns the running statistics as well, on all devices except the CPU.
+    # In inference, torch also returns the running statistics on all devices except the CPU.
     return _scale(x, mean, rstd, weight, bias), mean, rstd
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps the collectives of a program in order, with a token that each call takes and returns.
+"""Keeps a program's collectives in order, with a token that each call takes and returns.
 
 XLA may run independent calls in any order, or concurrently. Ranks could then wait for each other in
 different collectives. The token makes each call depend on the previous one.
@@ -17,13 +17,13 @@ import jax.numpy as jnp
 
 
 class CallOrder:
-    """The order of a program's collectives. `token` is that of the last call, or zeros at first."""
+    """The order of a program's collectives. `token` is the last call's, or zeros initially."""
 
     def __init__(self) -> None:
         self.token: jax.Array = jnp.zeros(1, jnp.uint8)
 
     def append(self, call: Callable[[jax.Array], Sequence[Any]]) -> list[Any]:
-        """Run `call` with the token, store the token that it returns, and return the rest."""
+        """Run `call` with the token, store the token it returns, and return its other results."""
         *results, self.token = call(self.token)
         return results
 

@@ -22,8 +22,8 @@ _F = TypeVar("_F", bound=Callable[..., "Checks"])
 class Check:
     """A check whose `failed` is true if the arguments are invalid.
 
-    `words` is the error message, in which `values` replace each `{}`. `kind` is the error's type.
-    `failed` and `values` are scalars that a program computes.
+    `words` is the error message, in which `values` are substituted for the `{}` placeholders.
+    `kind` is the error's type. `failed` and `values` are scalars that a program computes.
     """
 
     failed: Array
@@ -38,7 +38,7 @@ Checks: TypeAlias = Sequence[Check]
 def check_of(name: str) -> Callable[..., Checks] | None:
     """Return the function that builds the checks for a pure operator, or None.
 
-    Callers use `lowerings.check_of`, which fills the table first.
+    Callers use `lowerings.check_of`, which populates the table first.
     """
     return _TABLE.get(name)
 

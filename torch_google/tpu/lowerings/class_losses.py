@@ -19,7 +19,7 @@ _Weight: TypeAlias = jax.Array | None
 def nll_loss(
     x: jax.Array, target: jax.Array, weight: _Weight, reduction: int, ignore_index: int
 ) -> tuple[jax.Array, jax.Array]:
-    """Return the loss for x (C,), (N, C) or (N, C, H, W). The target has that shape without C."""
+    """Return the loss for x (C,), (N, C) or (N, C, H, W). The target's shape omits C."""
     if target.dtype not in (jnp.int64, jnp.uint8):
         raise RuntimeError(f"nll_loss: expected a target of int64 or uint8, found {target.dtype}")
     target = target.astype(jnp.int64)  # in uint8, -100 would be class 156

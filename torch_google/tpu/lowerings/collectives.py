@@ -2,9 +2,9 @@
 # ruff: noqa: A002 - arguments have the names of torch's schemas
 """Functional collectives, lowered to custom calls.
 
-The queue of a process group runs the calls (csrc/ffi_collective.cpp). Each call stores the name of
-its group as an attribute, and the group is looked up when the program runs. A program from the
-compile cache therefore also works in another process.
+A process group's queue runs the calls (csrc/ffi_collective.cpp). Each call stores the name of its
+group as an attribute, and the group is looked up when the program runs. A program from the compile
+cache therefore also works in another process.
 """
 
 from __future__ import annotations

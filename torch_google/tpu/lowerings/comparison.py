@@ -108,7 +108,7 @@ def where(condition: Array, self: Operand, other: Operand) -> Array:
 
 @lowering("aten::clamp", "aten::clamp.Tensor")
 def clamp(self: Array, min: Operand = None, max: Operand = None) -> Array:  # noqa: A002
-    """Clamp to the bounds, of which the upper one wins if they cross. NaN stays NaN."""
+    """Clamp to the bounds. If they cross, the upper bound wins. NaN stays NaN."""
     bounds = [bound for bound in (min, max) if bound is not None]
     x, *limits = common(self, *bounds)
     if min is not None:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions over one to three spatial axes, transposed convolutions, and gradients.
 
-Channels are the last dimension, because TPUs tile arrays that way and XLA is faster with this
-layout on CPUs, too. XLA cancels most of the necessary transposes between convolutions, but each
-call transposes the kernel. That costs more than the convolution itself if the kernel is large and
-is applied at few positions. On CPUs, it is then faster to gather the windows and multiply them by
-the untransposed kernel.
+Channels are the last dimension, because TPUs tile arrays that way and XLA is also faster with this
+layout on CPUs. XLA cancels most of the necessary transposes between convolutions, but each call
+transposes the kernel. That costs more than the convolution itself if the kernel is large and is
+applied at few positions. On CPUs, it is then faster to gather the windows and multiply them by the
+untransposed kernel.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from torch_google.tpu.lowerings.opmath import opmath
 from torch_google.tpu.lowerings.platform_choice import choose
 from torch_google.tpu.lowerings.table import lowering
 
-# A kernel with at least this many elements exceeds the CPU caches while it is transposed.
+# A kernel with at least this many elements does not fit in the CPU caches while being transposed.
 _LARGE = 1 << 20
 
 
@@ -115,7 +115,7 @@ def _of_no_channels(
     transposed: bool,
     output_padding: Sequence[int],
 ) -> jax.Array:
-    """Return torch's empty result for an input without channels, whatever the kernel contains."""
+    """Return torch's empty result for an input without channels, regardless of the kernel."""
     columns = zip(
         *(x.shape[2:], weight.shape[2:], stride, padding, dilation, output_padding), strict=True
     )

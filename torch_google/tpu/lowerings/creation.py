@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that create tensors from scalars. Uninitialised tensors are filled with zeros."""
+"""Operators that create tensors from scalars. Uninitialized tensors are filled with zeros."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Connectionist temporal classification: the loss and its gradient, in log space.
 
-S targets give 2 S + 1 states: the targets, with blanks around and between them. alpha[t, s] is the
+S targets yield 2 S + 1 states: the targets, with blanks around and between them. alpha[t, s] is the
 log-probability of all partial paths that end in state s at time t, and beta[t, s] is that of all
-partial paths that start there. Both include the emission at time t.
+partial paths that start in state s at time t. Both include the emission at time t.
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ def ctc_loss_backward(
         here = state[:, None] == jnp.arange(classes)
         return _log_sum(of_class, jnp.where(here, of_state[..., None], -jnp.inf)), None
 
-    # Several states may have the same class, so their probabilities are added. Do so in a loop,
-    # because there may be thousands of states.
+    # Several states may have the same class, so add their probabilities. Use a loop, because there
+    # may be thousands of states.
     nothing = jnp.full((times, batch, classes), -jnp.inf, log_probs.dtype)
     of_class = jax.lax.scan(add, nothing, (states.T, jnp.moveaxis(both, 2, 0)))[0]
     posterior = jnp.exp(of_class + loss[:, None] - log_probs)

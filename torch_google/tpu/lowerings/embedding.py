@@ -138,9 +138,9 @@ def per_sample_weights_backward(
 def embedding_renorm(
     weight: jax.Array, indices: jax.Array, max_norm: Any, norm_type: Any
 ) -> jax.Array:
-    """Scale down those rows named in `indices` whose norm exceeds `max_norm`."""
+    """Scale down the rows listed in `indices` whose norm exceeds `max_norm`."""
     wide = opmath(weight)
-    # float() needs a concrete value, so the program depends on this number.
+    # float() needs a concrete value, so the program is specialized to this number.
     norm_type = float(norm_type)
     norms = jnp.linalg.norm(wide, ord=norm_type, axis=1, keepdims=True)
     shrunk = wide * (max_norm / (norms + 1e-7)).astype(wide.dtype)

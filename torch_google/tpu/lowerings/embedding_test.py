@@ -52,7 +52,7 @@ def test_bags(mode: Any, padding: Any, last: Any, weighted: Any) -> None:
 
 
 def test_bags_of_one_scale_by_frequency_as_rows_do() -> None:
-    # Do not compare with torch's embedding_bag, whose CPU kernel takes the counts from the wrong
+    # Do not compare with torch's embedding_bag, whose CPU kernel reads the counts at the wrong
     # indices.
     indices, grad = torch.tensor([1, 3, 3, 0, 5, 1, 2]), torch.randn(7, 4)
     ones = torch.ones(7, dtype=torch.int64)

@@ -216,7 +216,8 @@ def matrix_exp(a: jax.Array) -> jax.Array:
 def exponential_in_single(a: jax.Array) -> jax.Array:
     """Compute a matrix exponential in float32 or complex64, with matmuls at the highest precision.
 
-    The matrix is halved until its norm is below 4, and the result is squared as many times.
+    The matrix is halved until its norm is below 4, and the result is squared the same number of
+    times.
     """
     with jax.default_matmul_precision("highest"):
         return _exponential(a.astype(jnp.promote_types(a.dtype, jnp.float32))).astype(a.dtype)

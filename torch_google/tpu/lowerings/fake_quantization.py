@@ -15,10 +15,10 @@ from jax import Array, lax
 from torch_google.tpu.lowerings.table import lowering
 
 _Pair = tuple[Array, Array]
-# Smaller scales are raised to this one, because their inverses would overflow in half precision.
+# Smaller scales are raised to this value, because their inverses would overflow in half precision.
 _SMALL_SCALE = 6.1e-5
 
-# torch's names of dtypes, as its errors print them.
+# torch's dtype names, as they appear in its error messages.
 _NAMES = {
     "bfloat16": "BFloat16",
     "float16": "Half",
@@ -173,7 +173,7 @@ def _check_range(low: int, high: int) -> None:
 
 
 def _along(values: Array, axis: int, x: Array) -> Array:
-    """Reshape an array with one value per channel so that it broadcasts over `x`."""
+    """Reshape an array with one value per channel so that it broadcasts against `x`."""
     return values.reshape([-1 if dim == axis % x.ndim else 1 for dim in range(x.ndim)])
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-# Block sizes of the kernels, which use the largest one that divides a length. The smallest is the
-# number of lanes of a TPU: the kernels require lengths that are a multiple of it.
+# Block sizes of the kernels. A kernel uses the largest one that divides a length. The smallest is
+# the number of lanes in a TPU's vector registers. Lengths must be a multiple of it.
 _BLOCKS = (512, 256, 128)
 _LANES, _SUBLANES = 128, 8
 # The kernels hold blocks of whole heads, which must fit in VMEM.
@@ -32,8 +32,8 @@ def applies(
 
     They support bfloat16 and float32 in four dimensions, without a mask or dropout. Lengths must be
     multiples of 128. head_dim must be 256, or a multiple of 8 up to 128. With at most 256 keys,
-    plain attention is used. It then moves fewer bytes, because the kernels use the space of 128
-    scores to store the log-sum-exp of a row.
+    plain attention is used. It then moves fewer bytes, because the kernels store each row's
+    log-sum-exp in the space of 128 scores.
     """
     head = q.shape[-1]
     return (
@@ -58,9 +58,9 @@ def applies(
 def forward(
     causal: bool, scale: Any, log_sums: bool
 ) -> Callable[[jax.Array, jax.Array, jax.Array], tuple[jax.Array, jax.Array]]:
-    """Return a function from q, k and v to the output and the log-sum-exp of each row.
+    """Return a function that maps q, k and v to the output and the log-sum-exp of each row.
 
-    If `log_sums` is False, the log-sum-exps are zeros, which saves storing them.
+    If `log_sums` is False, the log-sum-exps are zeros, which avoids storing them.
     """
 
     @_at_current_precision
@@ -172,7 +172,7 @@ def _scale(q: jax.Array, scale: Any) -> float:
 
 
 def _for_heads(x: jax.Array, q: jax.Array) -> jax.Array:
-    """Repeat the keys or values for each head of `q`, because grouped queries share them."""
+    """Repeat the keys or values for each head of `q`, because the heads in a group share them."""
     groups = q.shape[1] // x.shape[1]
     return x if groups == 1 else jnp.repeat(x, groups, axis=1)
 

@@ -2,9 +2,10 @@
 """Matmuls of groups of rows, columns or inner elements, as in mixtures of experts.
 
 A group is a range that begins at the previous group's offset and ends at its own. The offsets are
-values of a tensor, so a program cannot contain a matmul for each group, whose shape would have to
-be fixed. Instead, it loops over the overlapping pairs of a group and a tile of rows, and computes a
-matmul for each pair. There are at most as many pairs as tiles and groups together.
+tensor values, so a program cannot contain one matmul per group, because the shape of each matmul
+would have to be fixed. Instead, the program loops over the overlapping pairs of a group and a tile
+of rows, and computes a matmul for each pair. The number of pairs is at most the number of tiles
+plus the number of groups.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def grouped_mm(
     bias: None = None,
     out_dtype: Any = None,
 ) -> jax.Array:
-    """Return each group's matmul. The ranks of `a` and `b` tell which dimension is grouped."""
+    """Return each group's matmul. The ranks of `a` and `b` determine which dimension is grouped."""
     if offs is None:
         return matmul(a, b)
     if b.ndim == 3:
@@ -74,8 +75,8 @@ def _visit_pairs(
 ) -> jax.Array:
     """Call `visit` for each overlapping pair of a group and a tile. Return the last result.
 
-    The tiles divide `count` rows. `visit` gets the tile's rows, the group, a column that is true
-    for the group's rows, and the result of the previous call, which is `start` at first.
+    The tiles partition `count` rows. `visit` receives the tile's rows, the group, a column that is
+    true for the group's rows, and the result of the previous call, or `start` in the first call.
     """
     size = max(1, min(_TILE, count))
     ends = offs.astype(jnp.int32).clip(0, count)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grouped matmuls match the CPU, however the rows are divided into groups."""
+"""Results of grouped matmuls match the CPU's, however the rows are divided into groups."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_any_offsets(ends: list[int], data: st.DataObject) -> None:
     operands = _operands(split, torch.float32, 40, len(ends))
     expected = _OP(*operands, offsets)
     actual = against_cpu.to_tensor(against_cpu.lowered(_OP, *operands, offsets)[0])
-    # Past the last offset, the CPU's result is uninitialised.
+    # Past the last offset, the CPU's result is uninitialized.
     end = slice(ends[-1])
     within: Any = {"rows": (end,), "columns": (..., end), "inner": (...,)}[split]
     torch.testing.assert_close(actual[within], expected[within])

@@ -17,8 +17,8 @@ from torch_google.tpu.lowerings.table import lowering
 def histc(self: Array, bins: int = 100, min: Real = 0, max: Real = 0) -> Array:  # noqa: A002
     """Count values in bins of equal width from min to max, inclusive.
 
-    If min and max are equal, the range is that of the data. Integers are counted with integer
-    arithmetic, as on CUDA. torch's CPU has no kernel for them.
+    If min and max are equal, the range of the data is used. Integers are counted with integer
+    arithmetic, as on CUDA. torch has no CPU kernel for them.
     """
     if not jnp.issubdtype(self.dtype, jnp.floating):
         return _histc_of_integers(self.reshape(-1).astype(jnp.int64), bins, min, max)

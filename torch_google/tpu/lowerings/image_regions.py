@@ -57,7 +57,7 @@ def roi_align(
     sampling_ratio: int,
     aligned: bool,
 ) -> jax.Array:
-    """Return the mean of samples in each bin of each box: (boxes, C, bins)."""
+    """Return the mean of the samples in each bin of each box: (boxes, C, bins)."""
     sampling = _sampling(rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned)
     return _sampled(x, sampling, _every_channel(x))
 
@@ -230,7 +230,7 @@ class _Sampling(NamedTuple):
     count: jax.Array
 
     def weights(self, row: jax.Array, column: jax.Array, height: int, width: int) -> _Corners:
-        """Return the four pixels around a sample in each bin, and weights: (boxes, bins, 4)."""
+        """Return the four pixels around each bin's sample, and their weights: (boxes, bins, 4)."""
         y = self.y_start + ((row + 0.5) * self.bin_height / self.rows)[:, None]
         x = self.x_start + ((column + 0.5) * self.bin_width / self.columns)[:, None]
         used = (row < self.rows) & (column < self.columns)
@@ -283,7 +283,7 @@ def _sampling(
 
 
 def _neighbours(place: jax.Array, size: int) -> tuple[jax.Array, ...]:
-    """Return a coordinate's two neighbours, the second's weight, and whether it is in range."""
+    """Return a coordinate's two neighbors, the second's weight, and whether it is in range."""
     inside = (place >= -1.0) & (place <= size)
     place = jnp.maximum(place, 0)
     low = jnp.where(inside, place, 0).astype(jnp.int32)
@@ -395,7 +395,7 @@ def _area(rows: _Window, columns: _Window) -> jax.Array:
 def _pixels(
     x: jax.Array, rois: jax.Array, channels: jax.Array
 ) -> Callable[[jax.Array, jax.Array], jax.Array]:
-    """Return a function from a row and a column of each bin to pixels (boxes, bins, channels)."""
+    """Return a function that maps a row and column per bin to pixels (boxes, bins, channels)."""
     last = jnp.moveaxis(x, 1, -1)
     batch = _batch(rois)[:, None, None, None]
 

@@ -2,7 +2,7 @@
 """Reads and writes at indices that come from tensors: index, gather, scatter, take and masks.
 
 An out-of-range index is not detected: a read returns an arbitrary element, and a write is dropped.
-The same holds for negative indices in operators that do not count indices from the end.
+The same applies to negative indices, except in operators for which they count from the end.
 """
 
 from __future__ import annotations

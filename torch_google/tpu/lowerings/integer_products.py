@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""int64 matmuls and convolutions on a TPU, exact modulo 2**64 as on a CPU.
+"""int64 matmuls and convolutions on a TPU, exact modulo 2**64, as on a CPU.
 
 On a TPU, XLA has no int64 matmuls or convolutions, but it has fast int8 ones that accumulate in
 int32. So both factors are written as eight digits from -128 to 127 in base 256. Each digit of the
@@ -44,7 +44,7 @@ def exact_product(
     parts = max(1, -(-size // longest))
     if parts == 1:
         return _by_digits(product, a, b, axes)
-    # Pad with zeros, which do not change the sums, so that all parts are equally long.
+    # Pad with zeros, which do not change the sums, so that all parts have equal length.
     length = -(-size // parts)
     a, b = (_padded(x, axis, parts * length) for x, axis in zip((a, b), axes, strict=True))
 
@@ -63,7 +63,7 @@ def _by_digits(product: Product, a: jax.Array, b: jax.Array, axes: tuple[int, in
     left = jnp.concatenate(_digits(a), axis=axes[0])
     right = jnp.concatenate(_digits(b)[::-1], axis=axes[1])
     right = _padded(right, axes[1], (2 * _DIGITS - 1) * size)
-    # Without the barrier, XLA computes the digits again for each of the products.
+    # Without the barrier, XLA recomputes the digits for each product.
     left, right = jax.lax.optimization_barrier((left, right))
 
     def add(place: jax.Array, total: jax.Array) -> jax.Array:
@@ -71,8 +71,8 @@ def _by_digits(product: Product, a: jax.Array, b: jax.Array, axes: tuple[int, in
         y = jax.lax.dynamic_slice_in_dim(right, start, _DIGITS * size, axes[1])
         return total + (product(left, y).astype(jnp.int64) << (8 * place))
 
-    # Use a loop, because libtpu takes four times as long to compile eight products: 24 seconds for
-    # 1,024 rows and columns.
+    # Use a loop, because libtpu takes four times as long to compile eight separate products: 24
+    # seconds for 1,024 rows and columns.
     return jax.lax.fori_loop(0, _DIGITS, add, _zeros(product, a, b))
 
 
@@ -82,7 +82,7 @@ def _zeros(product: Product, a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def _digits(x: jax.Array) -> list[jax.Array]:
-    """Return the digits of int64 values as int8, lowest first."""
+    """Return the digits of int64 values as int8, least significant first."""
     digits = []
     for _ in range(_DIGITS):
         digits.append(x.astype(jnp.int8))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nested tensors with the layout `torch.jagged` match the CPU."""
+"""Results for nested tensors with the layout `torch.jagged` match the CPU's."""
 
 from __future__ import annotations
 

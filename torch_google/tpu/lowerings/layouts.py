@@ -247,7 +247,7 @@ def _elementwise(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any
     """Combine the strides of all operands. torch's decompositions combine them incorrectly.
 
     The CPU treats a Python scalar among the first two arguments as a zero-dimensional tensor. That
-    matters for the strides of dimensions of size 1, on which the layout of later results depends.
+    affects the strides of dimensions of size 1, which determine the layout of later results.
     """
     operands = [
         torch.empty_strided(x.shape, x.stride(), device="meta")

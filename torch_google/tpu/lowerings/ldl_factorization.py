@@ -96,8 +96,8 @@ def _step(state: _State, hermitian: bool) -> _State:
     target = jnp.where(single, k, k + 1)
     other = jnp.where(stay, k, pivot)
     order = rows.at[target].set(other).at[other].set(target)
-    # Swap only the part from row and column k on: LAPACK leaves the earlier columns of the factor
-    # unchanged.
+    # Swap only the rows and columns from index k on: LAPACK leaves the earlier columns of the
+    # factor unchanged.
     swapped = a[order][:, order]
     live = (rows[:, None] >= k) & (rows[None, :] >= k)
     a = jnp.where(live, swapped, a)

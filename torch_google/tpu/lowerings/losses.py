@@ -21,7 +21,7 @@ def reduced(loss: jax.Array, reduction: int) -> jax.Array:
 
 
 def unreduced(grad: jax.Array, count: int, reduction: int) -> jax.Array:
-    """Return the gradient of each of the `count` losses, given that of their reduction."""
+    """Return the gradient of each of the `count` losses, given their reduction's gradient."""
     return opmath(grad) / count if reduction == MEAN else opmath(grad)
 
 

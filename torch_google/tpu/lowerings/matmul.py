@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matmuls at JAX's default precision. Half dtypes are accumulated in float32.
+"""Matmuls at JAX's default precision. Half-precision products are accumulated in float32.
 
 A TPU cannot multiply int64 matrices. On a TPU, the operands are therefore split into int8 pieces.
 """
@@ -130,7 +130,7 @@ def _accumulator(x: jax.Array) -> Any:
 
 
 def _product(a: jax.Array, b: jax.Array) -> jax.Array:
-    # torch does not compare the dtypes if the product is empty
+    # torch does not compare the dtypes if the product is empty.
     if a.dtype != b.dtype and not (a.size and b.size):
         return jnp.zeros((*a.shape[:-1], *b.shape[b.ndim - 1 :]), b.dtype)
     if a.dtype != b.dtype:  # torch's meta kernels do not compare the dtypes

@@ -178,7 +178,7 @@ def _segment_reduce(x: torch.Tensor, reduce: str, *, axis: int = 0, **options: A
 
 
 def _view_copy(x: torch.Tensor, size: list[int]) -> torch.Tensor:
-    """Accept strides that allow no view, which torch's meta kernel rejects."""
+    """Accept strides for which no view exists, which torch's meta kernel rejects."""
     return x.reshape(size).clone(memory_format=torch.contiguous_format)
 
 

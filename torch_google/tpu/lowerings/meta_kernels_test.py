@@ -101,7 +101,7 @@ def _attention_grads(kind: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     return op(q, q, k, k, None, q, lse, seed, seed, 0.0, needed)[:3]
 
 
-# Calls that torch's own meta kernels reject, or describe wrongly.
+# Calls that torch's own meta kernels reject, or for which they return wrong metadata.
 _CALLS: dict[str, Callable[[Callable[[torch.Tensor], torch.Tensor]], Any]] = {
     "bmm": lambda kind: aten.bmm.default(
         kind(torch.ones(2, 0, 3)), kind(torch.ones(2, 3, 0, dtype=torch.int64))
@@ -161,7 +161,7 @@ _ROWS, _MATRICES = torch.ones(8, 4), torch.ones(2, 4, 8)
 )
 def test_grouped_products_are_accepted_and_laid_out_as_on_the_cpu(arguments: Any) -> None:
     def described(device: str) -> Any:
-        # Tensor.to("meta") would not keep the strides.
+        # Tensor.to("meta") would not preserve the strides.
         placed = [
             torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=device).fill_(2)
             if isinstance(x, torch.Tensor)

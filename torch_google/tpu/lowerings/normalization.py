@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layer, group and RMS normalization, and gradients. For half dtypes, statistics are in float32."""
+"""Layer, group and RMS normalization, with float32 statistics for half precision, and gradients."""
 
 from __future__ import annotations
 

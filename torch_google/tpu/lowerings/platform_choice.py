@@ -39,8 +39,8 @@ def choose(
 
     Both functions must return the same dtypes, take only arrays, and close over no traced value. If
     `x64` is False, `tpu` is traced and lowered with jax_enable_x64 off. `tpu` may raise
-    NotImplementedError. If `one_device` is True, programs that XLA partitions over several devices
-    use `default`, because XLA cannot partition Pallas kernels.
+    NotImplementedError. If `one_device` is True, programs that XLA partitions across devices use
+    `default`, because XLA cannot partition Pallas kernels.
     """
     program, results = jax.make_jaxpr(default, return_shape=True)(*arrays)
 
@@ -52,7 +52,7 @@ def choose(
 
 
 class NotOnTpu(NotImplementedError):
-    """An operator that a TPU rejects, in a program that is lowered for a TPU.
+    """Raised if a program that is lowered for a TPU contains an operator that TPUs do not support.
 
     The message names the operator, the dtype and the alternatives.
     """

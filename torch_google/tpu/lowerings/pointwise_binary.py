@@ -130,7 +130,7 @@ def power(self: Operand, exponent: Operand) -> Array:
     x, y = _whole(x), _whole(y)
     if isinstance(exponent, int) and 0 <= exponent < 64:
         return lax.integer_pow(x, exponent)
-    # An integer cannot hold 1/x, so a negative exponent gives 0 unless x is 1 or -1.
+    # An integer cannot represent 1/x, so a negative exponent gives 0 unless x is 1 or -1.
     odd = jnp.where(y & 1 == 1, -1, 1).astype(x.dtype)
     inverse = jnp.where(x == 1, 1, jnp.where(x + 1 == 0, odd, 0)).astype(x.dtype)
     return jnp.where(y < 0, inverse, _whole_power(x, jnp.maximum(y, 0)))

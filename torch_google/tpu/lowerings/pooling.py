@@ -219,7 +219,7 @@ def _flat(positions: list[Any], axes: list[_Axis]) -> Any:
     index: Any = 0
     for i, (position, axis) in enumerate(zip(positions, axes, strict=True)):
         index = index * axis.size + position.reshape(-1, *[1] * (len(axes) - i))
-    # The indices of padding elements fit into the same dtype.
+    # The indices of padding elements also fit in this dtype.
     return index.astype(np.int32 if math.prod(a.size for a in axes) < 2**30 else np.int64)
 
 

@@ -91,7 +91,7 @@ def recurrent_layer_backward(
     kind: str,
     reverse: bool,
 ) -> tuple[jax.Array, ...]:
-    """Return gradients of x, hx, cx, w_ih, w_hh, the biases (a single one unless GRU) and w_hr."""
+    """Return gradients of x, hx, cx, w_ih, w_hh, the biases (only one unless GRU) and w_hr."""
     before = _before(states, hx, reverse)
     cells_before = before if cx is None else _before(cells, cx, reverse)
     times = jnp.arange(x.shape[0])

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Defines `torch_google::recurrent_layer`, for one layer in one direction, and its gradient.
 
-torch runs a layer as many small operators, or as one operator that calls a vendor's library. So
-this module defines its own operator. It also defines meta kernels for single cells, because torch
-has them only for its own devices.
+torch runs a layer as many small operators, or as one operator that calls a vendor library. So this
+module defines its own operator. It also defines meta kernels for single cells, because torch has
+them only for its own devices.
 """
 
 from __future__ import annotations

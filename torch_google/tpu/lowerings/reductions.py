@@ -96,7 +96,7 @@ def prod_dim(
 
 
 def _named(x: Array, dim: Dims) -> tuple[int, ...]:
-    """Return the axes for any and all. Unlike in other reductions, an empty `dim` means no axes."""
+    """Return the axes of `any` or `all`. Unlike in other reductions, an empty `dim` means none."""
     nothing = dim is not None and not isinstance(dim, int) and not len(dim)
     return () if nothing else axes(x, dim)
 

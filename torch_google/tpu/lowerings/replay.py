@@ -8,8 +8,8 @@ from typing import Any
 
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
 
-# A function of an equation and its operands. It returns the results, or None to leave the equation
-# unchanged.
+# A function that takes an equation and its operands. It returns the equation's results, or None to
+# leave the equation unchanged.
 Replacement = Callable[[JaxprEqn, list[Any]], Sequence[Any] | None]
 
 

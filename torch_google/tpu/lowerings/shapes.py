@@ -387,7 +387,7 @@ def as_strided_scatter(
 
 @lowering("aten::resize")
 def resize(self: Array, size: Sequence[int]) -> Array:
-    """Resize a tensor: keep the first elements in order, and fill the rest with zeros."""
+    """Resize a tensor, preserving the first elements in order and filling the rest with zeros."""
     count = math.prod(size)
     flat = self.reshape(-1)[:count]
     return jnp.pad(flat, (0, count - flat.size)).reshape(tuple(size))

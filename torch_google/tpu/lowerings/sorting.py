@@ -18,7 +18,7 @@ def _sorted(self: Array, dim: int, descending: bool) -> tuple[Array, Array]:
     axis = dim % x.ndim
     places = lax.broadcasted_iota(jnp.int64, x.shape, axis)
     if descending:
-        # To keep the order of equal elements, reverse the input, sort it stably, and flip the
+        # To preserve the order of equal elements, reverse the input, sort it stably, and flip the
         # result.
         x, places = jnp.flip(x, axis), jnp.flip(places, axis)
     values, order = lax.sort((x, places), dimension=axis, num_keys=1, is_stable=True)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of lowerings from torch operators to JAX, which eager, compile and export share.
+"""The table of lowerings from torch operators to JAX, for eager mode, torch.compile and export.
 
 A lowering is called with the arguments in the order of the operator's schema: tensors as jax arrays
 or tracers, numbers as Python numbers or traced scalars, dtypes as torch dtypes. The caller drops
 `device`, `layout`, `pin_memory`, `non_blocking`, `memory_format` and `generator`. A lowering
 returns a jax array with the right shape, or a tuple of such arrays. The caller casts each array to
-the dtype that torch's meta kernel gives, so a lowering may compute in any dtype. It applies torch's
-type promotion only if promotion affects the result. Lowerings are pure: the caller derives in-place
-and out= variants from the functional operator.
+the dtype that torch's meta kernel reports, so a lowering may compute in any dtype. It applies
+torch's type promotion only if promotion affects the result. Lowerings are pure: the caller derives
+in-place and out= variants from the functional operator.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def is_collective(op: Any) -> bool:
 
 
 def foreign() -> frozenset[str]:
-    """Return the names of the operators whose lowering another package registered."""
+    """Return the names of operators whose lowerings were registered by another package."""
     return frozenset(name for name, row in _TABLE.items() if not _is_ours(row))
 
 

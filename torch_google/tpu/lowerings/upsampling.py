@@ -192,7 +192,7 @@ def _rounded(x: jax.Array, dtype: Any) -> jax.Array:
 
 
 def _array_module(scale: Any) -> Any:
-    """Return NumPy, so that indices are constants, or jax.numpy if the scale is traced."""
+    """Return the numpy module, so that indices are constants, or jax.numpy for a traced scale."""
     return jnp if isinstance(scale, jax.Array) else np
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resampling uint8 images matches the CPU bit for bit."""
+"""Results of resampling uint8 images match the CPU's, bit for bit."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of values other than indices, such as probabilities, rates, lengths and pivots.
 
-The error types and messages match the TORCH_CHECKs in torch's CPU kernels. Each function takes the
-arguments of its operator.
+The error types and messages match the TORCH_CHECKs in torch's CPU kernels. Each function takes its
+operator's arguments.
 """
 
 from __future__ import annotations
