@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maps operators that write to their arguments to pure ones: `add_` and `add.out` become `add`."""
+"""Maps operators that mutate their arguments to pure ones: `add_` and `add.out` become `add`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from torch._ops import OpOverload, OpOverloadPacket
 class FunctionalForm:
     """The functional form of an operator: how the pure operator `op` corresponds to `source`.
 
-    `written`: the positions, in `source`'s schema, of the arguments that `source` writes to.
+    `written`: the positions, in `source`'s schema, of the arguments that `source` mutates.
     `values`: for each of these arguments, the position of its new value in the results of `op`.
     `plain`: the number of results that are new tensors; they are the first results of `op`.
     `dropped`: the positions of arguments that `op` lacks, such as an out= variant's `out`.
-    `takes_dtype`: whether to pass the written tensor's dtype if the caller gives no `dtype`.
+    `takes_dtype`: whether to pass the mutated tensor's dtype if the caller passes no `dtype`.
     """
 
     source: OpOverload
@@ -50,7 +50,7 @@ class FunctionalForm:
         return positional, named
 
     def targets(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-        """Return the arguments that `source` writes to: tensors, or lists of tensors."""
+        """Return the arguments that `source` mutates: tensors, or lists of tensors."""
         by_name = self._named(args, kwargs)
         return [by_name[self.source._schema.arguments[i].name] for i in self.written]
 
@@ -86,7 +86,7 @@ def mutation(op: OpOverload) -> FunctionalForm:
     if not written:
         return FunctionalForm(op, op, (), (), len(op._schema.returns), ())
     outs = tuple(i for i in written if arguments[i].is_out)
-    # A pure operator returns the values for out= arguments before those for other written
+    # A pure operator returns the values for out= arguments before those for other mutated
     # arguments.
     written = outs + tuple(i for i in written if i not in outs)
     plain = sum(1 for r in op._schema.returns if r.alias_info is None)
@@ -111,7 +111,7 @@ def mutation(op: OpOverload) -> FunctionalForm:
 
 
 def declared() -> dict[OpOverload, Callable[..., Any]]:
-    """Return replacements, which write with `copy_`, for operators with undeclared writes."""
+    """Return replacements that write back with `copy_`, for operators with undeclared mutations."""
     packets = [getattr(torch.ops.aten, name.removeprefix("aten::")) for name in _UNDECLARED]
     return {packet.default: partial(_in_the_open, packet.default) for packet in packets}
 
@@ -125,12 +125,12 @@ def _in_the_open(op: OpOverload, *args: Any) -> tuple[Any, ...]:
     return tuple(results[: plan.plain])
 
 
-# Operators that write to arguments without declaring it in their schema. Each is mapped to our pure
+# Operators that mutate arguments without declaring it in their schema. Each is mapped to our pure
 # operator and the positions of those arguments, any of which may be None.
 _UNDECLARED = {"aten::native_batch_norm": ("native_batch_norm_functional", (3, 4))}
 
 
-# Operators that cast each element to the dtype of the written tensor before they reduce.
+# Reductions and scans that first cast each element to the destination tensor's dtype.
 _CASTING = frozenset(
     f"aten::{name}" for name in ("cumprod", "cumsum", "mean", "nansum", "prod", "sum")
 )

@@ -57,9 +57,9 @@ def trace_function(
 ) -> GraphModule:
     """Trace a function on meta tensors and Numbers into a graph of operators that have lowerings.
 
-    The graph is pure, so by default a function that writes to an input is rejected. If `writes` is
-    False, such writes are allowed but dropped: later reads in the function see the new values, but
-    the graph does not copy them to the input.
+    The graph is pure, so by default a function that mutates an input is rejected. If `writes` is
+    False, such mutations are allowed but dropped: later reads in the function see the new values,
+    but the graph does not copy them to the input.
     """
     prepare_symbols()
     shapes = ShapeEnv()
@@ -153,14 +153,14 @@ def _pure(graph: GraphModule, values: Sequence[Any]) -> GraphModule:
 
 
 def _leave_out_writes(pure: GraphModule) -> None:
-    """Remove the copies to written inputs that functionalize appends to a graph."""
+    """Remove the copies to mutated inputs that functionalize appends to a graph."""
     for node in pure.graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default):
         pure.graph.erase_node(node)
     pure.recompile()
 
 
 def _written(graph: GraphModule) -> frozenset[OpOverload]:
-    """Return the pure variant of each operator in the graph that writes to an argument."""
+    """Return the pure variant of each operator in the graph that mutates an argument."""
     targets = {node.target for node in graph.graph.nodes if isinstance(node.target, OpOverload)}
     return frozenset(functional_of(op) for op in targets if op._schema.is_mutable)
 
@@ -178,8 +178,8 @@ def _keys(*names: str) -> torch._C.DispatchKeySet:
     return keys
 
 
-# Trace with the dispatch keys of a thread outside any kernel: inside one, functionalize has no
-# effect.
+# Trace with the dispatch keys that a thread has outside any kernel. Inside a kernel, functionalize
+# has no effect.
 _INCLUDED = _keys("BackendSelect", "ADInplaceOrView")
 _EXCLUDED = _keys(*(name for name in dir(DispatchKey) if name.startswith("Autocast")))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a graph of torch operators in JAX, with each operator's lowering."""
+"""Runs a graph of torch operators in JAX, using each operator's lowering."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def _described(result: Any) -> str:
 
 
 def computed(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Apply a function to sizes and other numbers, with JAX if any of them is traced."""
+    """Apply a function to sizes and other numbers, using JAX if any of them is traced."""
     if any(isinstance(value, jax.Array) for value in (*args, *kwargs.values())):
         function = NUMBERS.get(function, function)
     return function(*args, **kwargs)

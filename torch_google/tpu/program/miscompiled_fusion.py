@@ -3,7 +3,7 @@
 
 1. A fused dynamic-update-slice shares a buffer with its operand even if an update reads elements of
 the operand other than the one that it replaces. The loop then reads elements that it has already
-written: `x[:2] += x[0]` of `[2, 2]` gives `[4, 6]`, not `[4, 4]`. Optimization barriers do not
+overwritten: `x[:2] += x[0]` of `[2, 2]` gives `[4, 6]`, not `[4, 4]`. Optimization barriers do not
 prevent this.
 2. If LLVM knows that the operand of an `exponential` is NaN, the result is arbitrary:
 `exp(max(x, nan))` gives 0.0 or -inf. XLA folds a plain `exp(nan)`, but leaves `max(x, nan)` to
@@ -279,8 +279,8 @@ class _Fusion:
                 continue
             operands = [self.computation[name] for name in instruction.operands]
             if instruction.opcode == "bitcast":
-                # A bitcast keeps the order of bytes, so elements stay aligned if their number stays
-                # the same.
+                # A bitcast keeps the bytes in order, so elements stay aligned if their count is
+                # unchanged.
                 if math.prod(instruction.sizes) != math.prod(operands[0].sizes):
                     return False
             elif instruction.opcode not in _ELEMENTWISE or any(
@@ -294,7 +294,7 @@ class _Fusion:
         return True
 
     def _is_block(self, read: _Instruction, write: _Instruction) -> bool:
-        """Return whether `read` reads exactly the block that the update `write` writes."""
+        """Return whether `read` reads exactly the block that the update `write` overwrites."""
         if read.opcode == "parameter":
             return read.arrangement == write.arrangement == self._update(write).arrangement
         if read.opcode not in ("slice", "dynamic-slice"):

@@ -113,5 +113,5 @@ def _meta_results(op: OpOverload, leaves: Sequence[Any], structure: Any, host_sh
             return op(*args, **kwargs)
 
 
-# Stands for unknown meta results: the lowering's results are neither checked nor cast.
+# A marker for unknown meta results. The lowering's results are then not checked or cast.
 _ANY = object()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trial runs of operators on the CPU, to find calls that the CPU's kernels reject.
+"""Trial runs of operators on the CPU, to detect calls that the CPU's kernels reject.
 
 torch's meta kernels check sizes well but dtypes loosely: they accept comparisons of complex
 numbers, or a softmax of integers. An operator therefore runs on the CPU before it first runs on the
-device. Zeros replace the values of its tensors. The tensors of a small call keep their sizes; those
-of a large call are cut to at most 8 elements per dimension.
+device. Its tensors are replaced with zeros. The tensors of a small call keep their sizes; those of
+a large call are cut to at most 8 elements per dimension.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from torch_google.tpu.program.number import Number, accepted_arguments, apply
 REFUSALS = (RuntimeError, IndexError, ValueError, TypeError)
 StandIn: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 
-# The largest trial has 64 x 64 elements, counting those implied by sizes passed as arguments. An
-# eigenvalue problem of that size takes 3 ms; every other operator takes less than 1 ms.
+# The largest trial run has 64 x 64 elements, counting those implied by sizes passed as arguments.
+# An eigenvalue problem of that size takes 3 ms; every other operator takes less than 1 ms.
 _MOST_ELEMENTS = 4096
-# A large call has up to two trials, in which no dimension exceeds these sizes. Size 8 leaves room
-# for 7 x 7 windows.
+# A large call has up to two trial runs, in which no dimension exceeds these sizes. Size 8 leaves
+# room for 7 x 7 windows.
 _CORNERS = (8, 1)
 _LARGE_NUMBER = 64
 
-# Operators with an offsets argument that must match the other tensors' sizes. They have no
-# trial, because a stand-in for the offsets would not match.
+# Operators with an offsets argument that must match the other tensors' sizes. They have no trial
+# run, because a stand-in for the offsets would not match.
 _OF_OFFSETS = ("aten::_padded_dense_to_jagged_forward",)
 
 
@@ -41,8 +41,9 @@ _INTEGERS = dict.fromkeys(
     (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64), torch.float32
 )
 _HALVES = dict.fromkeys((torch.float16, torch.bfloat16), torch.float32)
-# Dtypes that torch supports on CUDA but not on the CPU. Programs use them on every accelerator, so
-# the trial runs with another dtype. The dtypes are those in torch's table of tests of operators.
+# Dtypes that torch supports on CUDA but not on the CPU. Programs may use them on any accelerator,
+# so the trial run uses another dtype. The dtypes come from OpInfo, torch's database of operator
+# tests.
 _ON_ACCELERATORS: dict[str, dict[torch.dtype, torch.dtype]] = {
     "aten::histc": _INTEGERS,
     "aten::avg_pool3d": _HALVES,
@@ -78,7 +79,7 @@ def check(op: OpOverload, args: Sequence[Any]) -> None:
         return
     tensors = [leaf for leaf in pytree.tree_leaves(list(args)) if isinstance(leaf, torch.Tensor)]
     if name.endswith("_backward") and any(_has_gradients(tensor) for tensor in tensors):
-        # The forward operator has had a trial already. Skip the backward operator: the forward
+        # The forward operator has already had a trial run. Skip the backward operator: the forward
         # operator saved tensors, such as the statistics of a bfloat16 layer norm, in the device's
         # dtypes, which may differ from the CPU's.
         return
@@ -147,7 +148,7 @@ def _argument(
     *,
     empty: bool,
 ) -> Any:
-    """Return the argument of the trial. `others` maps a tensor's dtype to that of its stand-in."""
+    """Return the trial run's argument. `others` maps a tensor's dtype to that of its stand-in."""
     if argument.name == "pin_memory":
         return None
     if argument.name == "unsafe":
@@ -220,7 +221,7 @@ def _clamped(args: Sequence[Any], most: int) -> list[Any]:
 
     def one(leaf: Any) -> Any:
         if isinstance(leaf, Number):
-            return leaf  # a Number is not a size, and the trial tests its value against the dtype
+            return leaf  # a Number is not a size, and the run checks its value against the dtype
         if type(leaf) in (int, float) and not abs(leaf) <= _LARGE_NUMBER:
             return type(leaf)(math.copysign(most, leaf))
         return leaf

@@ -19,13 +19,13 @@ from jax.extend.core.primitives import dot_general_p, transpose_p
 from torch_google.tpu.lowerings.platform_choice import without_choices
 from torch_google.tpu.lowerings.replay import replaying
 
-# The minimum number of multiplications. In smaller matmuls, copying an operand costs as much time
-# as the fast path saves.
+# The minimum number of multiplications in a matmul to reorder. In smaller matmuls, copying an
+# operand costs as much time as the fast path saves.
 _MANY = 2**24
 
 
 def reordered(program: ClosedJaxpr) -> Callable[..., tuple[Any, ...]] | None:
-    """Return a function equivalent to the program, or None if it has nothing to reorder.
+    """Return a function equivalent to the program, or None if there is nothing to reorder.
 
     Reordering is useful only for programs that run on XLA:CPU.
     """
@@ -67,7 +67,7 @@ def _sums_over_rows(eqn: JaxprEqn, transposed: Container[Var]) -> bool:
 
 def _product(left: jax.Array, right: jax.Array, params: dict[str, Any]) -> jax.Array:
     ((of_left,), (of_right,)), _ = params["dimension_numbers"]
-    # Undo the transposes, so that both operands are summed over axis 0.
+    # Undo the transposes, so that both operands are contracted over axis 0.
     left, right = left.T if of_left else left, right.T if of_right else right
     if left.shape[1] <= right.shape[1]:
         return _rows_by_columns(left, right, params)

@@ -63,7 +63,7 @@ def check(op: OpOverload, args: list[Any]) -> None:
 
 
 def looks_at_values(op: OpOverload, args: Sequence[Any]) -> bool:
-    """Return whether the CPU may reject a number for its value, and not only for its type."""
+    """Return whether the CPU may reject a number because of its value, not only its type."""
     return op._schema.name in _OF_PARAMETERS or op._schema.name in _FILLING or _misfits(args)
 
 
@@ -94,7 +94,7 @@ def check_written(
 ) -> None:
     """Raise Refusal if the CPU rejects writing a result to a tensor of a different dtype.
 
-    `written` lists each tensor to write and the dtype of the result computed for it.
+    `written` lists each destination tensor, with the dtype of the result computed for it.
     """
     others = {id(tensor): dtype for tensor, dtype in written if tensor.dtype != dtype}
     if not others:
@@ -154,7 +154,7 @@ def _places(indices: list[torch.Tensor | None], values: torch.Tensor) -> list[An
     """Replace masks with indices, unless there is exactly one value to write.
 
     The stand-in for `values` always has one element. With a mask and a single value, the CPU runs a
-    different kernel, which is right only if the real call has a single value, too.
+    different kernel, which is correct only if the real call also has a single value.
     """
     if values.numel() == 1:
         return indices
