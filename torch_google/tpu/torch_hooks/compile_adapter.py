@@ -22,7 +22,7 @@ from torch_google.tpu.runtime.strides import View, natural, read, write
 from torch_google.tpu.runtime.transfer import to_host
 from torch_google.tpu.shardings import ONE_DEVICE, Placement
 
-# Indexed by the value that C++ uses for a precision.
+# The names of the matmul precisions, indexed by the values that C++ uses for them.
 _PRECISIONS = ("default", "high", "highest")
 
 _GRAPH = "a graph of torch.compile's"
@@ -157,7 +157,7 @@ def _register_collectives() -> None:
 
 @cache
 def _hide_calls() -> None:
-    """Hide Compiled.__call__ from Dynamo, because an executable's first call runs it in Python."""
+    """Hide Compiled.__call__ from Dynamo: an executable's first call runs this method in Python."""
     jax.stages.Compiled.__call__ = untraced(jax.stages.Compiled.__call__)
 
 
@@ -171,7 +171,7 @@ def _natural(result: TensorSpec) -> tuple[int, ...]:
 
 
 def _is_odd(tensor: torch.Tensor, array: jax.Array) -> bool:
-    """Return whether a tensor has an offset, a conj or neg bit, or a dtype unlike its array's."""
+    """Return whether a tensor has an offset or conj/neg bit, or differs in dtype from its array."""
     return (
         tensor.storage_offset() != 0
         or tensor.is_conj()

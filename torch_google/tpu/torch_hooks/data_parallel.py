@@ -2,7 +2,7 @@
 """Implements torch.nn.parallel's copies between devices: scatter, gather and broadcast.
 
 torch looks for these functions in torch._C, which defines them only in builds for other
-accelerators, and only for tensors on those accelerators. No function here starts the device.
+accelerators, and only for tensors on those accelerators. No function here initializes the backend.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch_google.tpu.runtime.accelerator import stream_context
 
 
 def install() -> None:
-    """Install the functions in torch._C. They also take host tensors if tpu is the accelerator."""
+    """Install the functions in torch._C. They accept host tensors if tpu is the accelerator."""
     for replacement in (
         _broadcast,
         _broadcast_out,
@@ -58,7 +58,7 @@ def _device_types(args: Sequence[Any]) -> Iterator[str]:
 
 
 def _broadcast(tensor: torch.Tensor, devices: Sequence[int]) -> list[torch.Tensor]:
-    """Return a copy of the tensor on each device, but the tensor itself on its own device."""
+    """Return a copy of the tensor for each device, and the tensor itself for its own device."""
     return [tensor.to(_device(index), non_blocking=True) for index in devices]
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exports tpu tensors with DLPack, through their JAX arrays.
 
-torch has no hook for exporting tensors of other devices. Its `__dlpack_device__` would reject them,
+torch has no hook for exporting tensors on other devices. Its `__dlpack_device__` would reject them,
 and its `__dlpack__` would export the storage's fake address. So this module wraps the methods of
 Tensor. Tensors on other devices still use torch's own methods. JAX is not loaded before the first
 tpu tensor is exported.
@@ -36,7 +36,7 @@ def _dlpack(
     """Return a read-only capsule with a tensor's values.
 
     The capsule shares the buffer that to_jax returns. DLPack 1.0 capsules are marked as read-only.
-    NumPy respects the mark, but torch ignores it.
+    NumPy respects the flag, but torch ignores it.
     """
     from torch_google.tpu.interop.jax_arrays import to_jax
 

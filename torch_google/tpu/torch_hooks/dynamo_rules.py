@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells Dynamo how to trace calls to `torch.tpu`, in the tables where torch lists torch.cuda.
+"""Tells Dynamo how to trace calls to `torch.tpu`, using the same tables as for torch.cuda.
 
 Dynamo inlines every function of `torch.tpu` that is in no table, and breaks the graph when the
 function calls C++.
@@ -114,7 +114,7 @@ def _add_device_context() -> None:
     from torch._dynamo.variables import ConstantVariable, ctx_manager
 
     class DeviceVariable(ctx_manager.AcceleratorDeviceIndexVariable):
-        """Represents torch.tpu.device in Dynamo."""
+        """Dynamo's representation of torch.tpu.device."""
 
         _get_device_index_fn = staticmethod(_target_index)
 
@@ -153,7 +153,7 @@ def _add_device_interface() -> None:
     torchs: Any = device_interface.get_interface_for_device("tpu")
 
     class Interface(torchs):
-        """Adds the functions of `torch.tpu` to the interface that torch has for `tpu`."""
+        """torch's device interface for `tpu`, extended with the functions of `torch.tpu`."""
 
         device = torch.tpu.device
         Event = torch.tpu.Event

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls to `torch.tpu` and torch.accelerator return the same in compiled code as in eager code.
+"""`torch.tpu` and torch.accelerator calls return the same values in compiled and in eager code.
 
 A call breaks the graph only if the same call to torch.cuda does, or if the call reads or changes
 state outside the graph.
@@ -136,7 +136,7 @@ BROKEN: dict[str, Callable[[], object]] = {
     "wait_for_compiles": lambda: torch.tpu.wait_for_compiles(),
 }
 
-# Calls to torch.accelerator, and how often each breaks the graph for CUDA.
+# Calls to torch.accelerator, and how many times each breaks the graph on CUDA.
 ACCELERATOR: list[tuple[Callable[[], object], int]] = [
     (lambda: torch.accelerator.is_available(), 0),
     (lambda: torch.accelerator.current_accelerator(), 0),
@@ -223,7 +223,7 @@ def test_every_function_has_a_case() -> None:
 
 
 def _breaks_of_cuda(name: str) -> int | None:
-    """Return the number of graph breaks that a call to the function `name` of torch.cuda causes.
+    """Return the number of graph breaks that a call to the torch.cuda function `name` causes.
 
     Returns None if the number depends on the function's result.
     """
@@ -301,7 +301,7 @@ def test_dynamo_has_an_interface_to_the_device() -> None:
     assert interface.device_count() == torch.tpu.device_count()
     assert interface.current_stream() == torch.tpu.current_stream()
     assert interface.exchange_device(0) == interface.maybe_exchange_device(0) == 0
-    assert not interface.is_dtype_supported(torch.float64)  # torch's own answer for this name
+    assert not interface.is_dtype_supported(torch.float64)  # torch's own result for this name
 
 
 # Calls compiled functions that read or switch the current device, once for each device that is

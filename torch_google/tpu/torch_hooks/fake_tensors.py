@@ -2,7 +2,8 @@
 """Gives fake convolutions on this device the strides of real ones, for torch.compile.
 
 torch chooses the layout of a fake result according to the backend that would compute it. For a
-device that torch does not know, the result is contiguous, but this device uses the CPU's layouts.
+device that torch does not recognize, the result is contiguous, but this device uses the CPU's
+layouts.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class _Watch:
 def _patch_step_alone(self: Optimizer) -> None:
     kind = type(self)
     step: Any = kind.step
-    # Replace the step function only if it has torch's wrapper, which nothing but Dynamo needs.
+    # Replace the step function only if it has torch's wrapper, which only Dynamo needs.
     if getattr(step, "__globals__", None) is vars(optimizer) and step.__code__.co_name == _WRAPPER:
         _steps[kind] = step
         kind.step = _without(step)
