@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GFile for PyTorch: one API for local files and stores. Imports neither torch nor fsspec."""
+"""GFile for PyTorch: one API for local files and remote stores.
+
+Importing this package imports neither torch nor fsspec.
+"""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gfile's implementations of torch's file hooks: paths with any scheme, and atomic writes.
+"""gfile's implementations of torch's file hooks, with support for any scheme and atomic writes.
 
 Local reads are unchanged. A local write goes to a temporary file next to the target, which is
 renamed at the end. torch's native code still does the writing, so the bytes match upstream's.
@@ -25,7 +25,7 @@ from torch_google.gfile.settings import settings
 
 
 def reading(file: Any, mmap: bool) -> AbstractContextManager[Any]:
-    """Open a file in a store as a stream. For `mmap`, yield a local copy if settings allow it."""
+    """Open a file in a store as a stream. With `mmap`, yield a local copy if settings allow it."""
     if not is_remote(file):
         return nullcontext(_plain(file))
     if not mmap:
@@ -47,7 +47,7 @@ def writing(file: Any) -> AbstractContextManager[Any]:
 
 @contextmanager
 def reading_by_name(path: Any) -> Iterator[Any]:
-    """Copy a file from a store to this machine, and remove the copy when the context ends.
+    """Copy a file from a store to this machine, and remove the copy on exit.
 
     A memory mapping of the copy stays valid after its removal.
     """
@@ -62,7 +62,7 @@ def reading_by_name(path: Any) -> Iterator[Any]:
 
 
 def writing_by_name(path: Any) -> AbstractContextManager[Any]:
-    """Yield a local path; at the end, upload that file or rename it to the target."""
+    """Yield a local path; on exit, upload that file or rename it to the target."""
     return _uploaded(path) if is_remote(path) else _atomic(path)
 
 
@@ -80,7 +80,7 @@ def make_directory(path: str) -> None:
 
 
 def directory_here(path: str) -> str:
-    """Return the plain form of a local path. Raises OSError for a path in a store."""
+    """Return a local path without its scheme, if any. Raises OSError for a path in a store."""
     if is_remote(path):
         raise failure(
             errno.EINVAL,
@@ -102,7 +102,7 @@ def _uploaded(path: Any) -> Iterator[str]:
 
 @contextmanager
 def _atomic(path: Any) -> Iterator[Any]:
-    # Pass open files through unchanged, and also paths that upstream itself rejects.
+    # Yield open files unchanged, and also paths that upstream torch itself rejects.
     target = _plain(path)
     if not isinstance(path, (str, os.PathLike)) or not _can_be_atomic(target):
         if isinstance(path, (str, os.PathLike)):
@@ -122,8 +122,8 @@ def _atomic(path: Any) -> Iterator[Any]:
 
 def _can_be_atomic(target: str) -> bool:
     parent = os.path.dirname(os.path.realpath(target))
-    # If the parent is one of gfile's temporary directories, a torch function with a hook has called
-    # another one. The outer hook will rename the file.
+    # If the parent is one of gfile's temporary directories, one torch function with a hook has
+    # called another. The hook of the outer function will rename the file.
     return (
         os.path.isdir(parent)
         and not os.path.isdir(target)

@@ -23,8 +23,8 @@ _warned: set[str] = set()
 def keep_attributes(new: int, parent: int, name: str, path: str) -> list[str]:
     """Copy the attributes of the file `name` in the directory `parent` to the open file `new`.
 
-    `path` is used only in messages. Return descriptions of the attributes that could not be kept.
-    If another user planted the old file in a sticky directory, none of its attributes are kept.
+    Return descriptions of the attributes that could not be kept. If another user planted the old
+    file in a sticky directory, none of its attributes are kept. `path` is the path of the old file.
     """
     try:
         old = os.stat(name, dir_fd=parent, follow_symlinks=False)

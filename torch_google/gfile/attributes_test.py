@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test when a replaced file keeps its owner, group, permissions, ACL and extended attributes."""
+"""Test whether a replaced file keeps its owner, group, permissions, ACL and extended attributes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CAPABILITY = "security.capability"
 
 
 def _acl(mode: int) -> bytes:
-    """Return an ACL in the kernel's format: `mode`, and a named entry with rw for this user."""
+    """Return an ACL in the kernel's format: `mode`, and a named entry that gives this user rw."""
     entries = [(1, mode >> 6 & 7, -1), (2, 6, os.geteuid()), (4, mode >> 3 & 7, -1), (0x10, 6, -1)]
     entries.append((0x20, mode & 7, -1))
     return struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *entry) for entry in entries)
@@ -102,7 +102,7 @@ def test_an_acl_is_kept(path: Path, write: Callable[[Path], None]) -> None:
 
 
 def test_no_acl_is_kept_as_well(path: Path) -> None:
-    """Only a new file gets the directory's default ACL; a replaced file without an ACL does not."""
+    """A new file gets the directory's default ACL; replacing a file without an ACL adds none."""
     path.chmod(0o640)
     _set(path.parent, _DEFAULT_ACL, _acl(0o640))
     _write(path)
@@ -146,7 +146,7 @@ def test_an_owner_that_cannot_be_kept_is_told_once(path: Path) -> None:
 
 @needs_root
 def test_permissions_are_not_passed_on_to_another_owner_or_group(path: Path) -> None:
-    """A new owner must not get the set-user-ID bit, nor a new group the group permissions."""
+    """A new owner must not get the set-user-ID bit; a new group must not get group permissions."""
     path.parent.chmod(0o777)
     os.chown(path, 0, _GROUP)
     path.chmod(0o6774)

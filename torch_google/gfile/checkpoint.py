@@ -3,8 +3,8 @@
 
 Each save writes data files with unique names, then atomically replaces `.metadata`, which lists
 them, and finally removes the data files of the old checkpoint. So a process killed at any moment
-leaves either the old checkpoint or the new one. The format is upstream's, so upstream's readers can
-read it.
+leaves either the old checkpoint or the new one. The format is that of upstream torch, whose readers
+can read it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _UNREADABLE = (pickle.UnpicklingError, AttributeError, EOFError, ImportError, In
 
 
 class _Files(FileSystemBase):
-    """The interface through which torch's checkpoints access files, implemented by gfile."""
+    """torch.distributed.checkpoint's interface for file access, implemented with gfile."""
 
     @contextmanager
     def create_stream(self, path: str | os.PathLike[str], mode: str) -> Iterator[io.IOBase]:
@@ -93,14 +93,14 @@ class Reader(FileSystemReader):
 
 
 class Writer(FileSystemWriter):
-    """A `storage_writer` for a path with any scheme. It takes the options of FileSystemWriter.
+    """A `storage_writer` for a path with any scheme. It accepts FileSystemWriter's options.
 
-    `gfile.configure(sync=...)` decides whether files are synced.
+    `gfile.configure(sync=...)` determines whether files are synced.
     """
 
     def __init__(self, path: str | os.PathLike[str], **options: Any) -> None:
         super().__init__(path, **options)
-        # gfile syncs a file on commit; upstream would sync it again, or sync the whole machine.
+        # gfile syncs a file on commit. Upstream torch would sync it again, or call os.sync().
         self.sync_files = False
         self.fs = _Files()
         self.path = self.fs.init_path(path)
@@ -112,7 +112,7 @@ class Writer(FileSystemWriter):
         return super().write_data(dataclasses.replace(plan, storage_data=storage), planner)
 
     def finish(self, metadata: Any, results: list[list[Any]]) -> None:
-        """Switch to the new checkpoint, then remove the old one's data."""
+        """Commit the new checkpoint's metadata, then remove the old checkpoint's data."""
         # In torch v2.6, metadata has no version, and saves always use collectives.
         if hasattr(filesystem, "CURRENT_DCP_VERSION"):
             metadata.version = filesystem.CURRENT_DCP_VERSION
@@ -150,7 +150,7 @@ def storages(upstream: list[type], reader: bool) -> list[type]:
 
 
 def _named(path: str) -> frozenset[str]:
-    """Return the data files that the metadata file at `path` lists; none if it is unreadable."""
+    """Return the data files listed by the metadata file at `path`; empty if it is unreadable."""
     try:
         with Open(path, "rb") as file:
             return _names(pickle.load(file))

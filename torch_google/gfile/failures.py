@@ -40,8 +40,8 @@ _TRANSIENT_ERRNO = frozenset(
         errno.ETIMEDOUT,
     }
 )
-# Transient exceptions of clients, by class name, since the packages may not be installed. Most are
-# not OSErrors.
+# The class names of the clients' transient exceptions, most of which are not OSErrors. The classes
+# cannot be imported, because the packages may not be installed.
 _TRANSIENT_NAMES = frozenset(
     {
         # aiohttp, fsspec, http.client
@@ -75,7 +75,7 @@ _TRANSIENT_NAMES = frozenset(
         "ServiceResponseError",
     }
 )
-# Permanent failures whose base classes are transient failures.
+# Exceptions that are permanent failures, although their base classes are transient failures.
 _PERMANENT_NAMES = frozenset(
     {
         "CertificateError",
@@ -84,7 +84,7 @@ _PERMANENT_NAMES = frozenset(
         "UnsupportedProtocol",
     }
 )
-# S3 error codes for transient failures, whatever the HTTP status.
+# S3 error codes that mean a transient failure, whatever the HTTP status.
 _TRANSIENT_CODES = frozenset(
     {
         "InternalError",
@@ -205,12 +205,12 @@ def failure(code: int, text: str, path: object) -> OSError:
 
 @contextmanager
 def explained(doing: str, path: object) -> Iterator[None]:
-    """Convert a store's exceptions to `open()`'s, with an errno, the path and a next step."""
+    """Convert a store's exceptions to those of `open()`, with errno, path and a next step."""
     handled = sys.exc_info()[1]
     try:
         yield
     except Exception as error:
-        # If neither the system nor a client raised the exception, it is a bug: do not convert it.
+        # An exception that neither the system nor a client raised is a bug: do not convert it.
         foreign = not isinstance(error, OSError) and _status(error) is None
         if foreign and not _is_clients(error) and not is_transient(error, handled=handled):
             raise
@@ -246,8 +246,8 @@ def _origins(error: BaseException, handled: BaseException | None) -> Iterator[Ba
     """Yield an error and the chain of its causes and contexts, up to `handled`.
 
     Contexts matter because s3fs raises errors while it handles botocore's, without setting a cause.
-    `handled` is an exception that the caller was already handling. It is the context of any error
-    raised since, but did not cause it.
+    `handled` is an exception that the caller was already handling. Python makes it the context of
+    every error raised in the meantime, but it did not cause them.
     """
     visited: set[int] = set()
     each: BaseException | None = error
@@ -291,7 +291,7 @@ def _code(error: BaseException) -> int | None:
         return _OF_STATUS.get(status, errno.EIO if status >= 500 else None)
     if any("Timeout" in name for name in names):
         return errno.ETIMEDOUT
-    # gcsfs's message for a 403 response.
+    # The beginning of gcsfs's message for a 403 response.
     return errno.EACCES if str(error).startswith("Forbidden: ") else None
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test which exceptions of stores' clients are transient, and which OSError each one becomes."""
+"""Test which exceptions from store clients are transient, and their conversion to OSErrors."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ class Filesystem(ABC):
 
 
 def _is_absence(error: OSError) -> bool:
-    """Return whether an error, such as one for a link loop, means that a path does not exist."""
+    """Return whether an error, such as ELOOP for a link loop, means that a path does not exist."""
     return isinstance(error, FileNotFoundError | NotADirectoryError) or error.errno in (
         errno.ELOOP,
         errno.ENAMETOOLONG,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GPath: an etils.epath path for every scheme that gfile knows.
+"""GPath: an etils.epath path for every scheme that gfile supports.
 
-Once this module is imported, `epath.Path("memory://a")` is a GPath as well. epath keeps its own
-schemes: gs, s3 and az.
+Once this module is imported, `epath.Path("memory://a")` is a GPath as well. epath still handles its
+own schemes: gs, s3 and az.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class GPath(epath.Path):
     """A path with the methods of pathlib and epath.
 
     The first component is the scheme, including any chain: `memory://a/b` has the parts `memory:`,
-    `a`, `b`, and the first part of `zip://a::x.zip` holds the archive. `str()` and `os.fspath()`
+    `a`, `b`, and the first part of `zip://a::x.zip` includes the archive. `str()` and `os.fspath()`
     return the path in its usual form.
     """
 

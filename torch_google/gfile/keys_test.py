@@ -14,7 +14,7 @@ from torch_google.gfile.testing.object_stores import Objects
 
 
 class _Bucket:
-    """A bucket on an S3 server or in memory, which tests can change and read without gfile."""
+    """A bucket on an S3 server or in memory, which tests can access without gfile."""
 
     def __init__(self, kind: str) -> None:
         self._store: Any = None

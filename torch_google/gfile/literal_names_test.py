@@ -45,7 +45,7 @@ LITERAL = [
 ]
 # The test servers return 404 for these names, although the clients percent-encode them.
 UNSERVED = {("s3", "line\nbreak"), ("gs", "'\"&;<>")}
-# Files that a call would also affect if it expanded or decoded a name in LITERAL.
+# Names of files that a call would also affect if it expanded or decoded a name in LITERAL.
 SIBLINGS = ("run1", "run2", "run10", "A", "a", "b", "line", "100", "cafe")
 
 

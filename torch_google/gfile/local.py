@@ -20,7 +20,7 @@ from torch_google.gfile.stream import LocalWriter
 
 
 class LocalFilesystem(Filesystem):
-    """The local filesystem. Writing in a missing directory raises FileNotFoundError."""
+    """The local filesystem. Writing to a missing directory raises FileNotFoundError."""
 
     def open_to_read(self, path: str) -> Any:
         with explained("cannot open", path):

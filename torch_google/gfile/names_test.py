@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files with any legal local name can be written and removed; neighbouring files survive."""
+"""Files with any legal local name can be written and removed; neighboring files survive."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _content(top: str) -> dict[str, bytes]:
 @example(name=f".{_MARK}0", other="-rf")
 @example(name="memory:", other="file:")
 def test_any_name(name: str, other: str) -> None:
-    """Write a file twice, rename, sweep and remove it; check that no other file changes."""
+    """Write a file twice, rename it, call Sweep and remove it; check that no other file changes."""
     with tempfile.TemporaryDirectory() as top, gfile.configured(sync=False):
         for sentinel, content in _SENTINELS.items():
             os.makedirs(os.path.dirname(f"{top}/{sentinel}"), exist_ok=True)

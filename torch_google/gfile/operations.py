@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: N802 - the names are those of GFile
+# ruff: noqa: N802 - the function names follow Google's GFile API
 """GFile's functions, for paths with any scheme.
 
 They raise the same errors as `open()` and `os`: OSError and its subclasses. The message names the
@@ -41,8 +41,8 @@ def Open(
 ) -> IO[Any]:
     """Open a file to read (`r`), write (`w`), append (`a`) or create (`x`); `b` means bytes.
 
-    A written file appears at `close()`, when it is complete. If an exception leaves the `with`
-    block, or the process is killed, the old file stays. Appending to a local file works as in
+    A written file appears at `close()`, when it is complete. If an exception escapes the `with`
+    block, or the process is killed, the old file remains. Appending to a local file works as in
     `open()`; a file in a store is rewritten with the new data at its end. With `checksum` (sha256,
     sha512 or blake2b), writing also writes a checksum file next to the file, and reading first
     verifies the file: a mismatch raises ChecksumError. Raises LookupError for an unknown encoding.
@@ -173,7 +173,7 @@ def Remove(path: PathLike) -> None:
 
 
 def Sweep(path: PathLike) -> None:
-    """Remove files that killed writers left in a directory, but keep files still being written.
+    """Remove files that killed writers left in a directory, but not files still being written.
 
     Leftovers from another machine are removed once they are a day old.
     """

@@ -4,13 +4,13 @@
 While `DIR/NAME` is being written, its contents are in `DIR/.NAME.partial-MACHINE-0/NAME`. That
 directory is on the same filesystem, so the rename is atomic. The file has its final name, because
 some formats record the name. The writer locks the directory. The kernel releases the lock when the
-writer exits, so the next writer of the same file recognises a killed writer's leftovers and reuses
+writer exits, so the next writer of the same file recognizes a killed writer's leftovers and reuses
 the directory. If the first writer is still alive, the second one uses the next number.
 
 On NFS, only the machine that took the lock sees it. So each boot of each machine uses its own
 names, and leftovers from another machine stay until they are a day old.
 
-Other users may be able to write to DIR; `private_directory.py` has the rules for that. Anything
+Other users may be able to write to DIR; `private_directory.py` protects against them. Anything
 else that has a temporary directory's name is left untouched, and the writer uses another name.
 """
 
@@ -41,10 +41,10 @@ from torch_google.gfile.private_directory import (
 )
 
 _NAME = re.compile(r"\.(.*)\.partial-(?:(?:([0-9a-f]{12})-)?\d+|[0-9a-f]{32})", re.DOTALL)
-# The longest file name that fits into a temporary directory's name of at most 255 bytes.
+# The maximum length of a file name that fits in a temporary directory's name of up to 255 bytes.
 _MAX_NAME_BYTES = 255 - len("..partial-") - 32
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-# Try numbered names first, then random ones, which other users cannot predict and take.
+# Try numbered names first, then random ones, which other users cannot predict and so cannot occupy.
 _MAX_NUMBERED = 64
 _MAX_RANDOM = 64
 # Linux follows at most this many links in a path.
@@ -143,12 +143,13 @@ class Partial:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), target)
         if not target:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), target)
-        # If the target is a link, keep it and replace the file that it points to.
+        # If the target is a link, replace the file that it points to, not the link.
         parent, self._name = _follow(target)
         self.target = os.path.join(os.path.realpath(parent), self._name)
         self.owner = os.getpid()
         self._open = True
-        # `commit` renames into this open directory, even if the path then leads to another one.
+        # `commit` renames the file into this open directory, even if the directory's path refers to
+        # another directory by then.
         self._parent = open_directory(parent)
         try:
             self._directory = _claim(self._parent, self._name, target)
@@ -156,8 +157,8 @@ class Partial:
             os.close(self._parent)
             raise
         temporary = os.path.join(parent, self._directory.name, self._name)
-        # A path for code that cannot use a descriptor. It leads through the open private directory,
-        # to which other users cannot write.
+        # A path for code that cannot use a descriptor. It goes through the descriptor of the
+        # private directory, to which other users cannot write.
         self.path = path_at(self._directory.descriptor, self._name, os.path.abspath(temporary))
 
     def create(self, *, copy: bool = False) -> int:
@@ -210,7 +211,7 @@ class Partial:
             return
         self._open = False
         try:
-            # After a commit the directory is empty, unless native code left other files in it.
+            # After a commit, the directory is empty unless native code left other files in it.
             if os.getpid() == self.owner and not self._directory.remove():
                 self._directory.clear(belongs=lambda name: True)
                 self._directory.remove()
@@ -285,8 +286,8 @@ def _make(parent: int, name: str) -> tuple[PrivateDirectory | None, bool]:
 
 def _sweep(leftover: PrivateDirectory, shown: str) -> None:
     lock = leftover.lock()
-    # Clear the directory only if this process has taken the lock. If locks are unsupported, a
-    # writer may be alive.
+    # Clear the directory only if this process has acquired the lock. If locks are unsupported, the
+    # writer may still be alive.
     if (
         lock is Lock.TAKEN
         and leftover.is_in_place()

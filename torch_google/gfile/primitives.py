@@ -24,7 +24,7 @@ _CONCURRENCY = 64
 class Tree:
     """All files and directories under a directory, as fsspec names them; parents come first.
 
-    `files` includes `markers`: empty objects such as `run1/` that stand for a directory.
+    `files` includes `markers`: empty objects such as `run1/` that represent a directory.
     """
 
     files: list[str]
@@ -33,7 +33,7 @@ class Tree:
 
     @property
     def empty_directories(self) -> list[str]:
-        """The directories that contain nothing."""
+        """The directories that contain no files or directories."""
         used = {name.rstrip("/").rpartition("/")[0] for name in [*self.files, *self.directories]}
         return [name for name in self.directories if name.rstrip("/") not in used]
 
@@ -55,8 +55,8 @@ class Primitives:
                 entries = self._walked(name)
         except FileNotFoundError:
             entries = {}
-        # A store that lists by prefix may return `run10` for `run1`: omit that. Also omit the
-        # directory itself, but keep its marker, an empty object `run1/` in some stores.
+        # A store that lists by prefix may return `run10` for `run1`: omit such names. Also omit the
+        # directory itself, but not its marker, an empty object named `run1/` in some stores.
         own = name.strip("/")
         start = f"{own}/" if own else ""
         files, directories = [], []
@@ -71,7 +71,7 @@ class Primitives:
         return Tree(files, directories, frozenset(markers))
 
     def remove_files(self, names: list[str]) -> None:
-        """Remove files. A missing one is not an error: an earlier attempt may have removed it."""
+        """Remove files. Missing ones are not errors: an earlier attempt may have removed them."""
         if _is_asynchronous(self._system):
             self._run_concurrently(
                 [(name,) for name in names], self._system._rm_file, ignore_missing=True
@@ -81,7 +81,7 @@ class Primitives:
             self._remove(self._system.rm_file, name)
 
     def remove_directories(self, names: list[str]) -> None:
-        """Remove empty directories, the last one first. A missing directory is not an error."""
+        """Remove empty directories, in reverse order. A missing directory is not an error."""
         for name in reversed(names):
             if defines(self._system, "rmdir"):
                 self._remove(self._system.rmdir, name)

@@ -23,7 +23,8 @@ from enum import Enum, auto
 
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
-# The sticky bit is the mark. It has no other effect, because only the owner can write there.
+# The sticky bit marks private directories. It has no other effect on them, because only their owner
+# can write to them.
 _MODE = stat.S_ISVTX | stat.S_IRWXU
 # Errors from flock on network filesystems that do not support locks.
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL})
@@ -158,7 +159,7 @@ def _is_private(status: os.stat_result, owner: int, ignored: int) -> bool:
 
 
 def _is_as_private(parent: int, status: os.stat_result) -> bool:
-    """Return whether a new directory has the owner and mode that this user's new files get here.
+    """Return whether a new directory has the owner and mode that this user's files get in `parent`.
 
     NFS may show root's files as another user's, and FAT has neither owners nor permissions. So
     this function creates a file, which must be this user's, and compares owners and modes.

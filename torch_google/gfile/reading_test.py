@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test readers: any order of reads and seeks, lost connections, changed files and bad servers."""
+"""Test readers: any order of reads and seeks, lost connections, changed files, faulty servers."""
 
 from __future__ import annotations
 

@@ -35,8 +35,8 @@ PACKAGES = {
     "webhdfs": "requests",
 }
 _READ_ONLY = frozenset({"blockcache", "data", "http", "https", "libarchive", "tar", "zip"})
-# On these filesystems, readers would see a file grow, so gfile uploads under another name and then
-# renames the file.
+# On these filesystems, readers can see a partial upload, so gfile uploads a file under another name
+# and then renames it.
 _RENAME_COMMITS = frozenset({"arrow_hdfs", "ftp", "hdfs", "sftp", "smb", "ssh", "webhdfs"})
 _NAME = re.compile(r"[a-z][a-z0-9+.-]*")
 

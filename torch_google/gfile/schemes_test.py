@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test which filesystem serves a path, errors for unusable schemes, and retries of calls."""
+"""Test the selection of a path's filesystem, errors for unusable schemes, and retries of calls."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_colons_in_a_name_of_a_store() -> None:
     gfile.DeleteRecursively("memory://colons")
 
 
-# Tests of GPath behaviours that table_test.py does not cover.
+# Tests of GPath behavior that table_test.py does not cover.
 
 
 def test_a_path_is_epaths() -> None:

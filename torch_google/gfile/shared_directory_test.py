@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test writing and sweeping in a directory that other users can write to."""
+"""Test writing and `gfile.Sweep` in a directory that other users can write to."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def test_a_parent_that_is_replaced_while_a_file_is_written(
 def test_a_link_of_another_user_is_not_written_through(
     shared: Path, victim: Path, action: Callable[[Path, bytes], None]
 ) -> None:
-    """The write fails for any target of the link, even if fs.protected_symlinks is off."""
+    """The write fails, whatever the link points to, even if fs.protected_symlinks is off."""
     os.mkfifo(victim.parent / "pipe")
     reader = os.open(victim.parent / "pipe", os.O_RDWR | os.O_NONBLOCK)
     targets = (victim / "file", victim.parent / "new", victim.parent / "pipe", "/dev/null")

@@ -32,7 +32,8 @@ from torch_google.gfile.upload import is_uploaded, upload
 _T = TypeVar("_T")
 _log = logging.getLogger("torch_google.gfile")
 _PIECE = 8 << 20
-# Minimum bytes per read, because each read may need a second request to check for a change.
+# The minimum number of bytes per read. Small reads are slow, because each one may need a second
+# request that checks whether the file has changed.
 _READ_AHEAD = 1 << 20
 _MODIFIED = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
 _IDENTITY = ("ETag", "etag", "generation")
@@ -40,7 +41,7 @@ _VERSION = ("ETag", "etag", "generation", *_MODIFIED)
 
 
 class StoreFilesystem(Filesystem):
-    """A filesystem on top of fsspec's. `inside` maps a full path to the store's own path."""
+    """A filesystem on top of fsspec's. `inside` maps a full path to the path within the store."""
 
     def __init__(
         self,
@@ -61,8 +62,8 @@ class StoreFilesystem(Filesystem):
         own = system.protocol
         self._protocols = {own} if isinstance(own, str) else {*own}
         self._has_pages = not self._protocols.isdisjoint({"http", "https"})
-        # MemoryFileSystem returns the stored object itself as the open file, so readers share a
-        # position.
+        # MemoryFileSystem returns the stored object itself as the open file, so all of its readers
+        # would share one position.
         self._in_memory = getattr(type(system), "_open", None) is MemoryFileSystem._open
 
     def open_to_read(self, path: str) -> Any:
@@ -161,7 +162,7 @@ class StoreFilesystem(Filesystem):
             if parents:
                 self._call(lambda: self._system.makedirs(inner, exist_ok=True), path)
                 return
-            # If the response was lost, the next attempt finds the directory that this one created.
+            # If the response is lost, a retry finds the directory that the first attempt created.
             primitives = self._primitives(path, ask_again=False)
             self._call(lambda: primitives.make_directory(inner), path, settled=_ignore_present)
 
@@ -183,8 +184,8 @@ class StoreFilesystem(Filesystem):
             is_directory = self.status(path).is_directory
             files = primitives.tree(inner).files
             primitives.remove_files(files if is_directory else [*files, inner])
-            # In a store with real directories, the directories remain. A file with the same name as
-            # a directory may remain too, because the first listing showed only the directory.
+            # In a store with real directories, the directories still exist. A file with the same
+            # name as a directory may also exist, because the first listing hid it.
             remaining = primitives.tree(inner)
             primitives.remove_files(remaining.files)
             directories = remaining.directories
@@ -438,7 +439,7 @@ def _modified(info: dict[str, Any]) -> float | None:
 
 
 def _names_directory(path: str) -> bool:
-    """Return whether a path ends with a slash, so it can only be a directory's."""
+    """Return whether a path ends with a slash, so that it can only name a directory."""
     inner = locate(path).inner
     return inner.endswith("/") and inner.strip("/") != ""
 

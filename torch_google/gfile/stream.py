@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """File objects: writers that commit on close, and readers that survive a lost connection.
 
-A writer commits nothing if an exception leaves its `with` block, or if it is dropped without
+A writer commits nothing if an exception escapes its `with` block, or if it is dropped without
 `close()`.
 """
 
@@ -109,7 +109,7 @@ class LocalWriter(_Committing, io.BufferedWriter):
 
 
 class StoreWriter(_Committing, io.BufferedIOBase):
-    """A writer for a file in a store. It is uploaded on close, and does not exist until then."""
+    """A writer for a file in a store. Until `close` uploads the file, the store is unchanged."""
 
     def __init__(
         self, name: str, commit: Callable[[IO[bytes]], None], *, spool: bool = True
@@ -249,7 +249,7 @@ class StoreReader(io.RawIOBase):
         return len(data)
 
     def readall(self) -> bytes:
-        # The inherited method reads only 8 KiB at a time, and each read may be a request.
+        # The inherited method reads only 8 KiB at a time, and each read may send a request.
         pieces = []
         while piece := self.read(_MAX_READ):
             pieces.append(piece)

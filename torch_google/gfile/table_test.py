@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test behaviours that must be the same on every backend."""
+"""Test behavior that must be the same on every backend."""
 
 from __future__ import annotations
 

@@ -250,7 +250,7 @@ def test_hub_refuses_the_network_unless_allowed(
         torch.hub.set_dir("memory://hub")
 
 
-# Tests that local files work as in upstream's torch, except that writes are atomic.
+# Tests that local files work as in upstream torch, except that writes are atomic.
 
 
 def test_the_bytes_are_upstreams(tmp_path: Path) -> None:

@@ -12,19 +12,19 @@ from typing import IO, Any
 from torch_google.gfile.primitives import defines
 
 _PIECE = 8 << 20
-# The size of s3fs's parts, except for a file that would have more than 10,000 of them.
+# The size in bytes of the parts in which s3fs uploads a file, unless there would be over 10,000.
 _S3_PART = 50 << 20
 _ETAG = re.compile(r'"?([0-9a-f]{32})(?:-(\d+))?"?')
 
 
 def upload(system: Any, inner: str, spool: IO[bytes]) -> None:
-    """Upload all of `spool`. If this fails, a store with atomic uploads keeps the old file."""
+    """Upload all of `spool`. If this fails in a store with atomic uploads, the old file remains."""
     spool.seek(0)
     if isinstance(spool, io.BytesIO):
         system.pipe_file(inner, spool.getvalue())
         return
     if defines(system, "put_file"):
-        # put_file needs a path, but the spool is an unnamed file.
+        # put_file needs a path, so pass it a path to the descriptor of the spool, an unnamed file.
         spool.flush()
         system.put_file(f"/proc/self/fd/{spool.fileno()}", inner)
         return

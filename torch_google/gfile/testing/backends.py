@@ -34,7 +34,7 @@ from torch_google import gfile
 from torch_google.gfile.testing.cloud_servers import INSTALLED, new_bucket
 from torch_google.gfile.testing.object_stores import Objects, Strict
 
-# The files that a test finds on every backend.
+# The files that every backend contains when a test starts.
 CONTENT = {
     "hello.txt": "hello, wörld\nsecond line\n".encode(),
     "sub/a.bin": bytes(range(256)) * 40,
@@ -191,9 +191,10 @@ class _PartsFile(AbstractBufferedFile):
 
 
 class _Ranges(http.server.SimpleHTTPRequestHandler):
-    """A handler that serves a directory and supports Range; the first `fail` requests get a 503.
+    """An HTTP handler that serves a directory and supports Range requests.
 
-    If `streams` is true, it sends no length and ignores Range, as servers do for generated pages.
+    The first `fail` requests get a 503. If `streams` is true, the handler sends no length and
+    ignores Range, as servers do for generated pages.
     """
 
     protocol_version = "HTTP/1.1"

@@ -78,7 +78,7 @@ class Objects(AsyncFileSystem):
         if withdirs:
             for name in [*entries]:
                 while (name := name.rpartition("/")[0]) and name.startswith(path):
-                    # As in s3fs, a directory hides a file with the same name.
+                    # As in s3fs, a directory shadows a file with the same name.
                     entries[name] = {"name": name, "type": "directory", "size": 0}
         return entries
 
