@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keep the levels of Abseil's C++ log in sync with Python's, if Abseil is linked in.
+"""Keep the log levels of Abseil's C++ library in sync with Python's, if it is linked in.
 
-With --config=static, torch's C++ code logs through Abseil. Users set levels only once, with
+With --config=static, torch's C++ code logs through Abseil. Users set levels only in Python, with
 absl-py's flags and functions, and this module applies them in C++, using the extension module
-`_absl` (third_party/abseil). Without that module, every function here is a no-op.
+`_absl` (third_party/abseil). Without that module, all of this module's functions are no-ops.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def severity_name(verbosity: int) -> str:
 def follow() -> None:
     """Keep C++ log levels equal to Python's until `unfollow` is called.
 
-    If the user set TORCH_CPP_LOG_LEVEL, C++ keeps that level instead.
+    If the user set TORCH_CPP_LOG_LEVEL, that level applies to C++ code instead.
     """
     global _user_level, _following, _watching
     if not is_linked():
@@ -95,7 +95,7 @@ def unfollow() -> None:
 
 
 def tag_messages(on: bool) -> None:
-    """Print C++ messages in the format that `native.py` parses or, if not `on`, in Abseil's own."""
+    """Format C++ messages as `native.py` expects them or, if `on` is false, as Abseil does."""
     if is_linked():
         _native().tag_messages(on)
 
@@ -113,7 +113,7 @@ def _changed(verbosity: int) -> bool:
 
 
 def _limit(verbosity: int) -> bool:
-    """Lower the verbosity to the limit that --minloglevel sets; return whether it was higher."""
+    """Cap the verbosity at the limit that --minloglevel sets. Return whether it was higher."""
     least = FLAGS["minloglevel"].value if "minloglevel" in FLAGS else None
     if least is None or verbosity <= -least:
         return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In real processes, C++ messages logged through Abseil join the log and obey its levels."""
+"""In real processes, C++ messages logged through Abseil appear in the log and obey its levels."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_nothing_is_followed_after_shutdown() -> None:
 
 
 def test_much_from_a_thread_that_one_waits_for_does_not_block() -> None:
-    """The main thread holds the GIL while a C++ thread logs, so the log sink must not take it."""
+    """The main thread holds the GIL while a C++ thread logs, so the sink must not acquire it."""
     done = _run(_SETUP + "_speaker.say_much(20_000)")
     assert done.returncode == 0
     assert _said(done.stderr) == [f"number {number}" for number in range(20_000)]

@@ -107,7 +107,7 @@ def artifact_of(record: logging.LogRecord) -> str | None:
 
 
 def artifact_text(record: logging.LogRecord, artifact: str) -> str | None:
-    """Return the record in the artifact's own format; None if there is none or it fails."""
+    """Return the record in the artifact's own format; None if it has none or formatting fails."""
     registry = getattr(sys.modules.get(_INTERNAL), "log_registry", None)
     formatter = registry.artifact_log_formatters.get(artifact) if registry else None
     if formatter is None:
@@ -126,7 +126,7 @@ def compilation_of() -> str | None:
 
 
 def rank() -> int | None:
-    """Return this process's rank, from the process group or the environment; None if unknown."""
+    """Return this process's rank, from the process group or the environment, or None."""
     distributed = sys.modules.get("torch.distributed")
     # If torch was built without distributed support, torch.distributed lacks `is_initialized`.
     is_initialized = getattr(distributed, "is_initialized", None)
@@ -169,7 +169,7 @@ def _safe(show: Callable[[Any], str], value: Any) -> str:
 
 
 def _prefix(record: logging.LogRecord) -> str:
-    """Return Abseil's prefix, or an empty string if --noshowprefixforinfo hides it."""
+    """Return Abseil's prefix, or an empty string if --noshowprefixforinfo suppresses it."""
     letter = _LETTERS.get(record.levelno)
     if letter is None:
         return str(absl_logging.get_absl_log_prefix(record))

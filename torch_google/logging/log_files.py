@@ -31,16 +31,16 @@ from torch_google.logging.own_file import open_own
 # A part of a log is uploaded to a remote store at this size in bytes or this age in seconds.
 PART_BYTES = 1 << 20
 PART_SECONDS = 10.0
-# The maximum number of seconds that a logging call waits until its urgent record is stored.
+# The maximum number of seconds that a logging call waits for its urgent record to be stored.
 URGENT_SECONDS = 5.0
 # The number of seconds between two uploads if the second became due during the first.
 AGAIN_SECONDS = 0.2
-# Lower descriptors are standard input, output and error.
+# The lowest descriptor for a log file. Lower ones are standard input, output and error.
 _FIRST_OWN = 3
 
 
 class _PathHandler(logging.Handler):
-    """A handler that writes to one file per process; a forked process opens its own file."""
+    """A handler that writes to one file per process. A forked process opens its own file."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class _PathHandler(logging.Handler):
         self._failing = False
 
     def handle(self, record: logging.LogRecord) -> bool:
-        """Write a record. Wait until an urgent one is stored, so that it survives a crash."""
+        """Write a record. If it is urgent, wait until it is stored, so that it survives a crash."""
         handled = super().handle(record)
         file = self._own()
         if handled and file is not None and _is_urgent(record):
@@ -140,7 +140,7 @@ class LogFile(_PathHandler):
         self._program = program
 
     def follow(self) -> None:
-        """Open the parent's file in a forked process, or `PATH.native` in a remote store."""
+        """In a forked process, open the parent's file or, in a remote store, `PATH.native`."""
         with self._held():
             path = self._file.path if self._file else self._path()
             self._open(f"{path}.native" if gfile.is_remote(path) else path)
@@ -240,16 +240,16 @@ class _RemoteFile:
         self._bytes = 0
         self._due = False
         self._due_again = False
-        # How many records have been queued so far, and how many of them are stored.
+        # The number of records queued so far, and the number of those that are stored.
         self._queued = 0
         self._stored = 0
         self._prompt = True
         self._closed = False
-        # This lock guards only the queue, so threads hold it briefly. It is reentrant, because a
-        # finalizer or a signal handler may interrupt any line here and log.
+        # This lock guards only the queue, so threads hold it only briefly. It is reentrant, because
+        # a finalizer or a signal handler may interrupt any line here and log.
         self._lock = threading.RLock()
         self._some = threading.Condition(self._lock)
-        # A thread holds this lock during an upload. Threads that only log never wait for it.
+        # A thread holds this lock while it uploads. Threads that only log never wait for it.
         self._upload_lock = threading.Lock()
         threading.Thread(target=self._write_parts, name="log parts", daemon=True).start()
         # Child processes of multiprocessing run these finalizers, but no atexit handlers.
@@ -260,7 +260,8 @@ class _RemoteFile:
             self._waiting.append(line)
             self._bytes += len(line)
             self._queued += 1
-            # Records logged by an upload do not trigger the next one, or uploads might never end.
+            # Records logged during an upload by the uploading thread do not trigger another
+            # upload, or uploads might never end.
             if (urgent or self._bytes >= PART_BYTES) and not _here.uploading:
                 self._due = True
             self._some.notify_all()
@@ -268,7 +269,7 @@ class _RemoteFile:
     def settle(self) -> None:
         """Wait until all records written so far are stored, up to a time limit.
 
-        The limit prevents a deadlock, because the client's upload may be waiting for this thread.
+        The limit prevents a deadlock: the client's upload may itself be waiting for this thread.
         After a timeout, no thread waits again until an upload has succeeded.
         """
         with self._lock:
@@ -324,7 +325,7 @@ class _RemoteFile:
 
     def _store(self, data: bytes) -> bool:
         """Write the next part; return False if another log already has a part with that number."""
-        # If this log has already tried to upload the part, the part may exist: overwrite it.
+        # An earlier attempt to upload this part may have stored it. If so, overwrite it.
         mode = "wb" if self._begun else "xb"
         try:
             with gfile.Open(f"{self.path}.{self._parts:04}", mode) as file:

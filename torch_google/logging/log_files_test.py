@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs in remote stores lose or duplicate no record, whatever the store's client does."""
+"""Logs in remote stores neither lose nor duplicate records, whatever the store's client does."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def test_a_forked_process_overwrites_nothing(tmp_path: Path, which: str) -> None
 
 
 # The beginning of each test program. To upload, the store's client calls `upload`, which the rest
-# of the program must define. `lines` returns the stored lines. On a busy machine, an upload must
-# neither start early nor be given up, so the limits are long.
+# of the program must define. `lines` returns the stored lines. The time limits are long, so that
+# even on a busy machine, no upload starts early and no thread stops waiting for one.
 _STORE = """
 import atexit, logging as python_logging, os, sys, threading, time
 from concurrent.futures import ThreadPoolExecutor
@@ -113,7 +113,7 @@ app.run(main)
     assert "attempt 1 of 6" in retry
 
 
-# Part of a test program, in which a pool's thread logs while the uploading thread waits for it.
+# Part of a test program. A thread pool's thread logs while the uploading thread waits for it.
 _CHATTY = """
 def work(count, go):
     log.info("upload %d begins", count)

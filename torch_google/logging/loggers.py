@@ -52,13 +52,13 @@ class OneStreamLogger(logging.Logger):
         del value
 
     def addHandler(self, hdlr: logging.Handler) -> None:  # noqa: N802
-        """Add a handler unless it writes to the console, because only the stream writes there."""
+        """Add a handler unless it writes to the console, which only the log stream may do."""
         if not _is_console(hdlr):
             super().addHandler(hdlr)
 
 
 class LibraryLogger(OneStreamLogger):
-    """A logger that follows the verbosity and ignores the level that its library hard-codes."""
+    """A logger that obeys the verbosity and ignores the level that its library hard-codes."""
 
     def setLevel(self, level: int | str) -> None:  # noqa: N802
         """Ignore `level`."""
@@ -67,7 +67,7 @@ class LibraryLogger(OneStreamLogger):
 
 
 class TorchLogger(OneStreamLogger):
-    """The `torch` logger. When torch sets it up, this class also adopts torch's other loggers.
+    """The `torch` logger. When torch sets it up, it changes the class of torch's other loggers.
 
     torch's default level is WARNING. If the user chose a verbosity, that replaces the default.
     Otherwise the default stays, because Abseil's own default is INFO, and at that level torch logs
@@ -82,7 +82,7 @@ class TorchLogger(OneStreamLogger):
         super().setLevel(level)
 
     def addHandler(self, hdlr: logging.Handler) -> None:  # noqa: N802
-        """Add a handler. torch registers its loggers before it adds one, so adopt them here."""
+        """Add a handler. torch does this after it registers its loggers, so adopt them here."""
         adopt_registered()
         super().addHandler(hdlr)
 
@@ -96,7 +96,7 @@ def adopt_all() -> None:
 
 
 def adopt_registered() -> None:
-    """Adopt the loggers that torch has registered. Their descendants propagate to them."""
+    """Change the class of the loggers that torch has registered; descendants propagate to them."""
     registry: Any = getattr(sys.modules.get(_REGISTRY), "log_registry", None)
     for name in registry.get_log_qnames() if registry else ():
         if name != _TORCH:
@@ -104,7 +104,7 @@ def adopt_registered() -> None:
 
 
 def release_all() -> None:
-    """Restore the class of adopted loggers. torch's own settings return at the next set_logs."""
+    """Restore the class of all loggers. torch's own settings return at the next set_logs."""
     for logger in logging.root.manager.loggerDict.values():
         if isinstance(logger, OneStreamLogger):
             logger.__class__ = logging.Logger  # type: ignore[assignment]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A relay that turns torch's C++ messages on standard error into log records.
 
-C++ code in the released torch logs only to file descriptor 2. `Relay` replaces the descriptor with
-a pipe that a small process reads. A thread of the program would not do: C++ code that holds the GIL
-could fill the pipe and deadlock. The relay process also survives a crash of the program and reads
-the pipe to its end, so it does not lose the last messages, which explain the crash.
+C++ code in torch's releases logs only to file descriptor 2. `Relay` replaces the descriptor with a
+pipe that a small process reads. A thread could not read it: C++ code that holds the GIL could fill
+the pipe and deadlock. The relay process also survives a crash of the program and reads the pipe to
+its end, so it does not lose the last messages, which explain the crash.
 
 The relay process turns torch's lines into records for the same handlers and passes other text
 through unchanged. Python's sys.stderr still writes to the terminal, not to the pipe.
@@ -40,8 +40,8 @@ _LINE_SECONDS = 0.1
 _MESSAGE = re.compile(
     rb"(?:\[rank\d+\]:)?\[([VIWEF])\d{3,4} \d\d:\d\d:\d\d\.\d+ ([^\s:\]]+):(\d+)\] ?(.*)", re.DOTALL
 )
-# The start of a line that another process has formatted for the stream already. Such a line is not
-# part of a multi-line C++ message that precedes it.
+# The start of a line that another process has already formatted for the log stream. Such a line is
+# not part of a multi-line C++ message that precedes it.
 _STREAM_LINE = re.compile(rb"[DIWEFC]\d{4} \d\d:\d\d:\d\d\.\d+ |\{\"time\": ")
 _LEVELS = {
     b"V": logging.DEBUG,
@@ -56,7 +56,7 @@ Handle = Callable[[logging.LogRecord], object]
 
 
 class Relay:
-    """A relay that replaces file descriptor 2 until `stop` is called. Only one per process."""
+    """A relay that replaces file descriptor 2 until `stop` is called. One per process at most."""
 
     def __init__(self, handle: Handle, end: Callable[[], object]) -> None:
         """Start the relay process, which calls `handle` with each record, then `end`."""
@@ -111,7 +111,7 @@ class Relay:
 class _Unbuffered(io.FileIO):
     """An unbuffered file, because a process forked while a buffer's lock is held could deadlock.
 
-    After a fork, Python resets the locks of only its own standard streams.
+    After a fork, Python resets only the locks of its own standard streams.
     """
 
     def write(self, data: Buffer) -> int:
@@ -197,13 +197,13 @@ class _Output:
         self._in_line = False  # whether the last write ended in the middle of a line
 
     def patience(self) -> float | None:
-        """Return how many milliseconds to wait for more text, or None if there is no limit."""
+        """Return the number of milliseconds to wait for more text; None means no limit."""
         if self._deadline is None:
             return None
         return max(0.0, self._deadline - time.monotonic()) * 1000
 
     def add(self, text: bytes) -> None:
-        """Write whole lines and records; hold back the rest."""
+        """Write whole lines and log complete records; hold back the rest."""
         text = self._held + text
         self._held = b""
         for start, part in _parts(text):

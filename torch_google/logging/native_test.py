@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C++ messages become records, other text passes through, and a dying process loses nothing."""
+"""C++ messages become log records, other text passes through, and no text is lost in a crash."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_cutting_loses_nothing(lines: list[bytes]) -> None:
 
 
 class _Terminal:
-    """A relay that runs in a thread, the pipe that it reads, and its output and records."""
+    """A relay that runs in a thread, with the pipe that it reads, its output and its records."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
         monkeypatch.setattr(native, "_LINE_SECONDS", seconds)
@@ -242,7 +242,7 @@ def test_nuls_do_not_pass() -> None:
 
 
 def test_much_from_native_code_that_holds_the_lock_does_not_block() -> None:
-    """Write more than the pipe holds while holding the GIL: only a separate process can read it."""
+    """C++ code holds the GIL and overfills the pipe, so only a separate process can read it."""
     done = _run(
         _PROGRAM
         + "import ctypes\n"

@@ -69,7 +69,7 @@ def options(directory: str | None, json: bool | None, native: bool | None) -> Op
 
 
 def in_par() -> bool:
-    """Return whether this process runs a PAR."""
+    """Return whether this process runs a PAR (a one-file program, built by tools/par)."""
     return find_spec("_par") is not None
 
 

@@ -10,8 +10,8 @@ import stat
 
 # The number of alternative names to try if the first name is taken.
 _MOST_NAMES = 8
-# Errors from opening a link, a pipe without a reader, a directory, another user's file, or a
-# deleted file.
+# Errors on opening a link, a pipe without a reader, a directory, another user's file, or a deleted
+# file.
 _NOT_OWN = frozenset(
     {errno.EACCES, errno.EISDIR, errno.ELOOP, errno.ENOENT, errno.ENXIO, errno.EPERM}
 )
@@ -45,7 +45,7 @@ def _open_existing(path: str, flags: int) -> int | None:
             raise
         return None
     status = os.fstat(opened)
-    # If the file has several links, an attacker may have linked another of this user's files here.
+    # A file with several hard links may be another of this user's files, linked by an attacker.
     if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink == 1:
         return opened
     os.close(opened)

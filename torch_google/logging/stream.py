@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Set up the log stream: its sources, handlers and format. Only main should do this."""
+"""Set up the log stream: its sources, handlers and format. Only main functions should do this."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def setup(
       directory: also write to files in this directory, a torch_google.gfile path; "" for none.
       json: write each record as one JSON object.
       native: also log C++ messages; the default is true in a PAR.
-      program: the start of the log files' names; the default is the program's name.
+      program: the beginning of the log files' names; the default is the program's name.
 
     If an argument is None, its flag applies: see `define_flags` and, for `directory`, Abseil's
     `--log_dir`. If the directory cannot be created, nothing is set up. If it was passed as an
@@ -169,8 +169,8 @@ def _follow_stderr(before: TextIO | None) -> None:
 def _tell_native_code() -> None:
     """Make the stream's verbosity the initial level of C++ code and of torch.distributed.elastic.
 
-    Both read their level from an environment variable, once. If the variable is already set, its
-    value is kept.
+    Both read their level from an environment variable, once. A variable that is already set is not
+    changed.
     """
     verbosity = absl_logging.get_verbosity()
     os.environ.setdefault(abseil.LEVEL_VARIABLE, abseil.severity_name(verbosity))

@@ -58,7 +58,7 @@ class _Stage:
     def _copy_growing(self) -> None:
         while os.getpid() == self._pid:
             time.sleep(COPY_SECONDS)
-            # Ignore failures here: the next `copy` retries, and `_end` raises if it also fails.
+            # Ignore failures here: the next `copy` retries, and the last one, in `_end`, raises.
             with contextlib.suppress(OSError):
                 self.copy()
 
