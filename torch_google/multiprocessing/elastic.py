@@ -37,9 +37,9 @@ def launch(
     failed first. The traceback of every failure is logged.
 
     `nnodes` is the number of machines, N or MIN:MAX. They find each other at `rdzv_endpoint`,
-    HOST:PORT; if it is empty, only this machine takes part. `run_id` distinguishes jobs that share
-    an endpoint, and must be the same on all machines of a job. `start_method` defaults to the
-    program's start method.
+    HOST:PORT; if it is empty, only this machine participates. `run_id` distinguishes jobs that
+    share an endpoint, and must be the same on all of a job's machines. `start_method` defaults to
+    the program's start method.
     """
     # Import these only here, because they load most of torch.distributed.
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
@@ -87,8 +87,8 @@ class _Entry:
     def __call__(self, *args: Any) -> Any:
         reports.watch_faults()
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-            # A forked worker inherits the agent's Python handlers, which cannot run while C code is
-            # running. So a worker in C code would not react when elastic terminates it.
+            # A forked worker inherits the agent's Python signal handlers, which cannot run while C
+            # code is running. So a worker in C code would not react to elastic's signals.
             signal.signal(number, signal.SIG_DFL)
         return self._main(*args)
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pipe through which the kernel kills child processes when their parent ends. Linux only.
+"""The lifeline: a pipe by which the kernel kills child processes when their parent ends.
 
-The parent holds the write end, but nothing is ever written. Each child opens the read end and asks
-the kernel for SIGKILL on an I/O event. The only possible event is that the last writer is gone.
+The parent holds the write end, but nothing is ever written. Each child opens the read end and makes
+the kernel send it SIGKILL on an I/O event. The only possible event is that the last writer is gone.
 This works however the parent ends, whichever thread starts the child, and even while C code holds
-the GIL. PR_SET_PDEATHSIG would instead watch the thread that forked the child, or the fork server.
+the GIL, but only on Linux. PR_SET_PDEATHSIG would instead watch the thread that forked the child,
+or the fork server.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _PR_SET_PDEATHSIG = 1  # the value in linux/prctl.h
 
 @dataclass(frozen=True)
 class Line:
-    """The write end of a process's pipe. The inode number reveals whether the pid was reused."""
+    """The write end of a process's pipe. Its inode number reveals whether the pid was reused."""
 
     pid: int
     descriptor: int
@@ -44,16 +45,19 @@ def line() -> Line:
 
 
 def inherited() -> Line:
-    """Return the forking parent's lifeline. Raises RuntimeError if there is none."""
+    """Return the lifeline of the parent that forked this process.
+
+    Raises RuntimeError if the parent has none.
+    """
     if _inherited is None:
         raise RuntimeError(f"process {os.getpid()} was not forked by one that holds a line")
     return _inherited
 
 
 def hang_on(parents: Line) -> None:
-    """Make the kernel kill this process when the process with the lifeline `parents` ends.
+    """Make the kernel kill this process when the process that owns the lifeline `parents` ends.
 
-    If that process has already ended, die now.
+    If that process has already ended, kill this process now.
     """
     try:
         descriptor = os.open(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""After a parent is killed with SIGKILL, no child is left, however it was started."""
+"""After a parent is killed with SIGKILL, no child survives, however it was started."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _METHODS = ["spawn", "forkserver", "fork"]
 
 
 def _killed(tmp_path: Path, *arguments: str, expect: int) -> None:
-    """Kill a scenario's first process once `expect` processes are asleep; wait for all to end."""
+    """Kill a scenario's first process once `expect` processes sleep; wait until all have ended."""
     output = tmp_path / "pids"
     with output.open("wb") as file:
         first = subprocess.Popen(

@@ -43,8 +43,8 @@ def handle_main(
     Parses the flags, sets up the log, and then calls `main(remaining arguments)`. The result of
     `main` is the exit status. If `main` raises, the exception is logged, and the status is 1.
     Processes started by multiprocessing, torch.multiprocessing or a DataLoader have the same flags
-    and log, and die with this process. `--multiprocessing_start_method` sets their default start
-    method.
+    and log, and are killed when this process ends. `--multiprocessing_start_method` sets their
+    default start method.
 
     Args:
       main: the program.
@@ -69,8 +69,8 @@ def handle_main(
 def handle_test_main(test_main: Callable[..., Any], *args: Any, **kwargs: Any) -> NoReturn:
     """Run tests. Call it as `handle_test_main(absltest.main)`, or with pytest.main and arguments.
 
-    It works like `handle_main`, but removes flags from sys.argv before it calls `test_main`. It
-    keeps them for absltest.main, which parses flags itself.
+    It works like `handle_main`, but removes flags from sys.argv before it calls `test_main`, unless
+    that is absltest.main, which parses flags itself.
     """
     line = list(sys.argv)
     _define_flags()
@@ -145,7 +145,7 @@ def _define_flags() -> None:
 
 
 def _begin(argv: list[str]) -> None:
-    """Set up the log, the start method and children's start-up, after flags are parsed."""
+    """After flags are parsed, set up the log and start method, and arrange the children's setup."""
     stream.setup()
     sys.excepthook = _log_exception
     multiprocessing.set_start_method(FLAGS.multiprocessing_start_method, force=True)

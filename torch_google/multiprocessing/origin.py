@@ -113,7 +113,7 @@ def _set_up(argv: Sequence[str]) -> None:
 
 
 def _reporting(run: Callable[[], object]) -> Callable[[], None]:
-    """Wrap `run` so that the parent logs its exception, and this process does not print it."""
+    """Wrap `run` so that an exception is logged by the parent, not printed by this process."""
 
     def reporting() -> None:
         try:

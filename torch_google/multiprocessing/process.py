@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Child processes whose exit status, signal and traceback reach the parent that waits for them."""
+"""Child processes that report their exit status, signal and traceback to the waiting parent."""
 
 from __future__ import annotations
 

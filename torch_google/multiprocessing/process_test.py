@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Use `Process` and `spawn` in a program without handle_main, such as a library's test."""
+"""Test `Process` and `spawn` in a program without handle_main, such as a library's test."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 
 The parent listens on a socket, and each child connects to it when it starts. In the child, both
 the exception handler and faulthandler write to the connection; faulthandler works even after a
-crash in C code. When a child has ended, a thread in the parent logs the report once and keeps it
+crash in C code. When a child has ended, a thread in the parent logs the report once and stores it
 for `take`.
 """
 
@@ -24,7 +24,7 @@ from multiprocessing import util
 
 # Maximum size of a child's report in bytes; longer reports are truncated.
 MOST_BYTES = 1 << 20
-# Maximum number of reports kept for `take`.
+# Maximum number of reports stored for `take`.
 MOST_KEPT = 256
 # Timeout of `settle` in seconds.
 SETTLE_SECONDS = 10.0

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that starts children in every supported way, for the tests.
 
-Run it as `python -m torch_google.multiprocessing.testing.process_scenarios SCENARIO`. Each process
-of a scenario that a test kills prints its id, then sleeps in C code that holds the GIL.
+Run it as `python -m torch_google.multiprocessing.testing.process_scenarios SCENARIO`. In the
+scenarios that a test kills, each process prints its id, then sleeps in C code that holds the GIL.
 """
 
 from __future__ import annotations
