@@ -19,7 +19,7 @@ _LOGS = "TORCH_LOGS"
 
 
 def define(flag_values: flags.FlagValues = flags.FLAGS) -> None:
-    """Define a flag for each option and environment variable of torch; `app.run` applies them.
+    """Define a flag for each torch option and environment variable; `app.run` applies them.
 
     Call this before flags are parsed. It does not import torch, and it is idempotent. A program
     without `app.run` must call `apply` itself. Raises flags.DuplicateFlagError if the program
@@ -34,10 +34,10 @@ def define(flag_values: flags.FlagValues = flags.FLAGS) -> None:
 def apply(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     """Apply the flags to this process and its children, preferably before torch is imported.
 
-    If torch is already imported, config options and `--torch_logs` still take effect. Flags for
-    other environment variables may come too late; one warning lists them. If `--torch_flags_show`
-    is given, print the settings and exit with status 0. Raises ValueError if the program assigned a
-    value of the wrong type to a flag.
+    If torch is already imported, config options and `--torch_logs` still take effect. torch may
+    already have read other environment variables; one warning lists their flags. If
+    `--torch_flags_show` is given, print the settings and exit with status 0. Raises ValueError if
+    the program assigned a value of the wrong type to a flag.
     """
     texts = {
         option.flag: kind(option.type).text(flag_values[option.flag].value)
@@ -67,16 +67,16 @@ def _is_given(flag_values: flags.FlagValues, name: str) -> bool:
 
 
 def _as_variable(value: Any) -> str:
-    """Return `value` as the text of an environment variable; torch expects 1 or 0 for a bool."""
+    """Format `value` for an environment variable; torch expects 1 or 0 for a bool."""
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
 def _tell_late(environment: dict[str, str], settled: set[str]) -> None:
-    """Make torch read TORCH_LOGS again, and warn about variables that may come too late."""
+    """Make torch reread TORCH_LOGS, and warn about variables that torch may already have read."""
     if _LOGS in environment:
         from torch._logging import _internal
 
-        _internal._init_logs()  # torch._logging.set_logs does nothing if TORCH_LOGS is set
+        _internal._init_logs()  # torch._logging.set_logs is a no-op if TORCH_LOGS is set
     late = [name for name in environment if name != _LOGS and name.lower() not in settled]
     if late:
         logging.warning(

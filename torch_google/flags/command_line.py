@@ -14,14 +14,14 @@ _NO_ARGUMENT = " does not take an argument"
 
 
 def parse(argv: Sequence[str], *, known_only: bool = False) -> list[str]:
-    """Parse the flags in `argv` and return the other arguments, the program's name first.
+    """Parse the flags in `argv`. Return the program's name, followed by the other arguments.
 
     Pass it to Abseil: `app.run(main, flags_parser=parse)`.
     `torch_google.multiprocessing.handle_main` uses it as well. After an error, the program exits
     with status 1, even if Abseil's own parser would print a traceback (`--noverbose=true`).
 
     Args:
-      argv: the command line, the program's name first.
+      argv: the command line, starting with the program's name.
       known_only: return undefined flags with the remaining arguments.
     """
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the comments above options in torch's sources, on demand, as help texts for --help."""
+"""Extract help texts for --help, on demand, from the comments above options in torch's sources."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
 
-# Comments addressed to tools, which are not help text.
+# The beginnings of comments for linters and type checkers, which are not help text.
 _MARKS = ("# pyrefly", "# type:", "# noqa", "# mypy")
 _WORDS = re.compile(r"\[?@compile_ignored(: \w+)?\]?")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Extract types, defaults and environment variables of torch's config entries."""
+"""Extract the types, defaults and environment variables of torch's config entries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from torch_google.flags.comments import assignments, source
 from torch_google.flags.environment import PATTERN
 
-# Names that do not make the value of an expression depend on the machine.
+# Names that an expression can use without becoming machine-dependent.
 _SAME_EVERYWHERE = frozenset(
     (
         *("Config", "Literal", "get_tristate_env", "is_fbcode", "os"),
@@ -28,7 +28,7 @@ _BOOKS = ("_save_config_ignore", "_cache_config_ignore_prefix", "_cache_config_f
 
 
 def entries(module: Any) -> dict[str, dict[str, Any]]:
-    """Return the registry's record of each entry of a config module, in the module's order.
+    """Return a registry record for each entry in a config module, in the module's order.
 
     The caller must have unset torch's environment variables before importing torch.
     """
@@ -91,7 +91,7 @@ def _facts(name: str, entry: Any, written: _Written) -> dict[str, Any]:
         return {"type": _ABSENT, "left_out": _CALLABLE}
     if name in _BOOKS:
         return {"type": kind, "left_out": _BOOKKEEPING}
-    # An absolute path depends on the machine, even if no name in its expression does.
+    # An absolute path is machine-dependent, even if its expression uses no machine-dependent name.
     is_path = isinstance(entry.default, str) and os.path.isabs(entry.default)
     same = written.same_everywhere(name) and not is_path
     if same and (default := literal(entry.default)) is not None:
@@ -105,7 +105,7 @@ def _facts(name: str, entry: Any, written: _Written) -> dict[str, Any]:
 
 
 class _Written:
-    """The source of a config module: the expression that each entry is assigned."""
+    """The expressions that a config module's source assigns to its entries."""
 
     def __init__(self, text: str) -> None:
         tree = ast.parse(text)
@@ -126,7 +126,7 @@ class _Written:
                 self._values.setdefault(name, []).append(value)
 
     def has(self, entry: str) -> bool:
-        """Return whether the module assigns an entry."""
+        """Return whether the module assigns a value to an entry."""
         return bool(self._expressions(entry))
 
     def names(self, entry: str) -> dict[str, list[str]]:
@@ -150,7 +150,7 @@ class _Written:
         return {key: names for key, names in {**by_key, "read": read}.items() if names}
 
     def same_everywhere(self, entry: str) -> bool:
-        """Return whether all machines have the same default if no environment variable is set."""
+        """Return whether the default is machine-independent if no environment variable is set."""
         expressions = self._expressions(entry)
         reached = [node for value in expressions for node in self._reached(value)]
         inner = [node for top in reached for node in ast.walk(top)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the environment variables that torch reads, in its sources and native libraries."""
+"""Search torch's sources and native libraries for the environment variables that torch reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PATTERN = re.compile(r"(?:PY)?TORCH[A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]")
 _IN_A_LIBRARY = re.compile(rb"\0(" + PATTERN.pattern.encode("ascii") + rb")(?=\0)")
 
 _CODE = "a macro or a name in generated C++ code"
-# Maps strings that only look like names of environment variables to what they are instead.
+# Strings that only look like the names of environment variables, each with its actual meaning.
 _NOT_READ = {
     "TORCHSCRIPT_FUNCTION": "a label in profiles",
     "TORCH_CHECK": _CODE,
@@ -32,7 +32,7 @@ _NOT_READ = {
 
 
 def read_names(root: Path, libraries: Path) -> dict[str, dict[str, Any]]:
-    """Return a record of each variable: its readers and, if it gets no flag, the reason.
+    """Return a record for each variable: its readers and, if it gets no flag, the reason.
 
     `root` is the directory of torch's sources, possibly inside an archive. `libraries` is the
     directory of torch's native libraries, which is empty if torch is linked into this program.

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generate the registry of the installed torch: `./bazelw run //torch_google/flags:generate`."""
+"""Generate the installed torch's registry of options.
+
+Run `./bazelw run //torch_google/flags:generate`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from torch_google.flags.entries import entries
 from torch_google.flags.environment import PATTERN, read_names
 from torch_google.flags.registry import RESOURCES
 
-# The config modules of all supported releases. registry_test.py finds any that are missing here.
+# The config modules of all supported releases. registry_test.py fails if one is missing here.
 _KNOWN = (
     "torch._dynamo.config",
     "torch._inductor.config",
@@ -80,7 +83,7 @@ def main(argv: list[str]) -> int:
         raise app.UsageError(f"unexpected argument: {argv[1]}")
     workspace = Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."))
     output = Path(_OUTPUT.value or workspace / _FOLDER / RESOURCES[version()])
-    # Generating the text takes seconds and may fail, so finish that before opening the file.
+    # Generate the text before opening the file, because that takes seconds and may fail.
     replace(output, registry())
     return 0
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of options, such as "int | None", with conversion of their values from and to text."""
+"""Option types, such as "int | None", which convert values from and to text."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Kind:
         self.boolean = "bool" in self._names and self._names <= {"bool", "None"}
 
     def parse(self, text: Any) -> Any:
-        """Return the value of `text`. If `text` is not a string, it is the value itself.
+        """Return the value that `text` represents. If `text` is not a string, return it unchanged.
 
         Lists, dicts, sets and tuples are written as Python literals or JSON. Raises ValueError if
         the value is not of this type.
@@ -98,7 +98,7 @@ def kind(type_text: str) -> Kind:
 
 
 class _Nothing:
-    """A placeholder, which fits no type, for the value of unparsable text."""
+    """A placeholder for the value of unparsable text. It matches no type."""
 
 
 def _attempt(read: Any, text: str) -> Any:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parse `--torch_justknobs=pytorch/compiler:x=false,pytorch/inductor:y=3`."""
+"""Parse torch's feature switches ("JustKnobs") from the flag that sets them.
+
+For example: `--torch_justknobs=pytorch/compiler:x=false,pytorch/inductor:y=3`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ _WORDS = {"true": 1, "false": 0}
 
 
 def parse_knobs(text: str) -> dict[str, int]:
-    """Return a dict from knob name to integer; true becomes 1 and false 0.
+    """Return a dict that maps knob names to integers; true becomes 1 and false becomes 0.
 
     Raises a ValueError that quotes the malformed part.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every child process has its parent's options, whatever the start method."""
+"""Every child process inherits its parent's options, whatever the start method."""
 
 from __future__ import annotations
 

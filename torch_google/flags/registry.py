@@ -9,7 +9,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any, NamedTuple
 
-# A built program contains only the registry of its own torch; the source tree contains both.
+# A built program contains only the registry of its torch release; the source tree contains both.
 RESOURCES = {"2.13.0": "registry.json", "2.6.0": "registry_v2.6.0.json"}
 
 
@@ -37,7 +37,7 @@ class Option(NamedTuple):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All of the entry's environment variables, the highest precedence first."""
+        """All of the entry's environment variables, in descending order of precedence."""
         return self.force + self.environ + self.read
 
 

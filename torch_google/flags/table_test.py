@@ -122,7 +122,7 @@ def test_a_flag_is_the_value_before_and_after_the_import(
 
 @pytest.fixture(name="fresh")
 def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """Let a test reinstall config modules; restore the original ones afterwards."""
+    """Let a test reinstall config modules, then restore the original ones."""
     importlib.import_module(_I)
     importlib.import_module("torch.distributed.config")
     before = {name: sys.modules[name] for name in (_I, _D, "torch.distributed.config")}
@@ -138,7 +138,7 @@ def _installed(module: str) -> Any:
     sys.modules.pop(module, None)
     config = importlib.import_module(module)
     if not (_HAS_SEAM and torch._seam.configs.installed.replaced):
-        values.settle(config)  # a torch without the hook does this at the end of its import
+        values.settle(config)  # without the hook, this happens at the end of `import torch`
     return config
 
 

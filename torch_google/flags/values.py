@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Store the flags given to this process and its children, and apply them to torch's config entries.
+"""Store the given flags for this process and its children, and apply them to torch's configs.
 
 The flags are stored in an environment variable, as a JSON object that maps flags to text. Child
-processes inherit the variable with every start method, and torch need not be imported yet. A child
-with another torch release ignores flags that are missing from its registry.
+processes inherit the variable, whatever their start method, and torch need not be imported yet. A
+child with another torch release ignores flags that are missing from its registry.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _KNOBS = "torch_justknobs"
 
 
 def flag_texts() -> dict[str, str]:
-    """Return the given flags as a dict from flag to text.
+    """Return the given flags as a dict that maps flags to text.
 
     Raises a ValueError naming the environment variable if its JSON is malformed.
     """
@@ -34,7 +34,7 @@ def flag_texts() -> dict[str, str]:
 
 
 def give(texts: dict[str, str]) -> None:
-    """Add flags to those given so far. The latest value of a flag wins."""
+    """Add flags to those given so far. If a flag is given again, its latest value applies."""
     if texts:
         os.environ[VARIABLE] = json.dumps({**flag_texts(), **texts})
 
@@ -50,7 +50,7 @@ def given_options() -> list[Option]:
 
 
 def settle(module: ModuleType) -> None:
-    """In an installed config module, set the entries whose flags are given.
+    """Set those entries of an installed config module whose flags are given.
 
     Raises ValueError if the installed torch lacks one of these entries.
     """
@@ -60,10 +60,10 @@ def settle(module: ModuleType) -> None:
 
 
 def settle_without_hooks() -> None:
-    """Apply the given flags to a torch without a config hook, importing its config modules.
+    """If torch lacks the config hook, import its config modules and apply the given flags.
 
-    A torch with the hook calls `settle` for each config module instead. Also warn if knobs are
-    given but torch has no hook for them.
+    If torch has the hook, it calls `settle` for each config module instead. Also warn if
+    `--torch_justknobs` is given but torch has no hook for it.
     """
     if not _has_hook():
         settle_now()
@@ -84,17 +84,17 @@ def settle_now() -> None:
 
 
 def knob(name: str, default: bool) -> bool:
-    """Return the value of a boolean knob."""
+    """Return the value of a boolean knob from `--torch_justknobs`, or `default`."""
     return bool(_knobs(flag_texts().get(_KNOBS, "")).get(name, default))
 
 
 def knob_number(name: str) -> int:
-    """Return the value of an integer knob, or 0 if it is not set."""
+    """Return the value of an integer knob from `--torch_justknobs`, or 0 if it is not set."""
     return _knobs(flag_texts().get(_KNOBS, "")).get(name, 0)
 
 
 def _has_hook() -> bool:
-    """Return whether this torch calls a hook whenever a config module is installed."""
+    """Return whether torch has the hook that runs whenever a config module is installed."""
     return hasattr(sys.modules.get("torch.utils._config_module"), "_seam_configs")
 
 
@@ -104,9 +104,9 @@ def _set(module: Any, option: Option) -> None:
         raise ValueError(
             f"--{option.flag}: this torch has no {option.module}.{option.name}. Leave the flag out"
         )
-    # Store the value as if an environment variable had set it: then it applies to every thread,
-    # whereas an assignment would not. Like the variable, it overrides the program's assignments
-    # only if the option has a `force` variable.
+    # Store the value as if an environment variable had set it, because it then applies to every
+    # thread, whereas an assignment would not. Like the variable, it overrides the program's
+    # assignments only if the option has a `force` variable.
     unset = import_module("torch.utils._config_module")._UNSET_SENTINEL
     entry.env_value_force = value_of(option) if option.force else unset
     entry.env_value_default = unset if option.force else value_of(option)
