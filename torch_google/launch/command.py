@@ -14,8 +14,9 @@ from collections.abc import Mapping
 
 from torch_google.launch import environments
 
-# Variables that make a PAR run something other than its main program. Workers must not inherit
-# these, but they do inherit variables that only configure the PAR, such as PAR_CACHE_DIR.
+# Variables that make a PAR (a one-file program) run something other than its main module. Workers
+# must not inherit these, but they do inherit variables that only configure the PAR, such as
+# PAR_CACHE_DIR.
 _DOORS = (
     "PAR_HELP",
     "PAR_INFO",
@@ -24,8 +25,8 @@ _DOORS = (
     "PAR_MAIN",
     "PAR_TRACE_IMPORTS",
 )
-# PAR_MAIN makes a PAR run torchrun. If torchrun gets --tee=3, the other variable makes it
-# prefix each line of output with the rank.
+# PAR_MAIN makes a PAR run torchrun. With --tee=3, the other variable makes torchrun prefix each
+# line of output with the rank.
 LAUNCH_VARIABLES = {
     "PAR_MAIN": "torch_google.launch",
     "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": "[${rank}] ",
@@ -35,8 +36,8 @@ LAUNCH_VARIABLES = {
 def torchrun_arguments(program: str, arguments: list[str], env: Mapping[str, str]) -> list[str]:
     """Return torchrun's arguments for running the PAR `program` on this machine.
 
-    Options before a `--` in `arguments` override those from the environment, because they come
-    later.
+    Options before a `--` in `arguments` override those from the environment, because torchrun gets
+    them last.
     """
     options: list[str] = []
     if "--" in arguments:
@@ -49,14 +50,15 @@ def torchrun_arguments(program: str, arguments: list[str], env: Mapping[str, str
 
 
 def _joined(options: list[str]) -> list[str]:
-    """Return the options, then each successive pair as one string, to match `--nnodes 1:4`."""
+    """Return the options, then each adjacent pair joined by a space, to match `--nnodes 1:4`."""
     return [*options, *(f"{first} {second}" for first, second in itertools.pairwise(options))]
 
 
 def main() -> None:
-    """Run torchrun in this process, or exit with a one-line error if the variables are invalid.
+    """Run torchrun in this process.
 
-    After signal N, exit with status 128 + N once torchrun has stopped the workers.
+    If the scheduler's variables are invalid, exit with a one-line error. After signal N, exit with
+    status 128 + N once torchrun has stopped the workers.
     """
     program, *arguments = sys.argv
     if "_par" not in sys.builtin_module_names:
@@ -67,7 +69,7 @@ def main() -> None:
         raise SystemExit(f"{program}: {error}") from None
     for door in _DOORS:
         os.environ.pop(door, None)
-    # Import torch only here: submit's program imports this module, but does not contain torch.
+    # Import torch only here: the `submitter` PAR includes this module but not torch.
     from torch.distributed import run
     from torch.distributed.elastic.multiprocessing import SignalException
 

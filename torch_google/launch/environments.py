@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find this machine's place in a job from the scheduler's environment variables.
+"""Determine this machine's place in a job from the scheduler's environment variables.
 
+The place consists of the number of machines, this machine's rank and the rendezvous address.
 ENVIRONMENTS lists the schedulers. The first one whose variables are all set is used.
 """
 
@@ -46,7 +47,7 @@ class Place:
         if elastic:
             return [*self._rendezvous(), *processes]
         if self.nodes == 1:
-            # Do not use the machine's name: a container may be unable to resolve it.
+            # Do not use the machine's host name, because a container may be unable to resolve it.
             return ["--standalone", "--local-addr=127.0.0.1", *processes]
         return [
             f"--nnodes={self.nodes}",
@@ -58,7 +59,7 @@ class Place:
 
     def _rendezvous(self) -> list[str]:
         if self.nodes == 1:
-            # The scheduler names no other machine, so the user must pass --rdzv-endpoint.
+            # The scheduler provides no machine's address, so the user must pass --rdzv-endpoint.
             return ["--rdzv-backend=c10d"]
         return [
             "--rdzv-backend=c10d",
@@ -69,7 +70,7 @@ class Place:
 
 @dataclasses.dataclass(frozen=True)
 class Environment:
-    """A scheduler: the variables by which it is recognised, and a function that reads them."""
+    """A scheduler, with the variables that identify it and a function that reads them."""
 
     name: str
     variables: tuple[str, ...]
@@ -79,8 +80,9 @@ class Environment:
 def place(env: Variables) -> Place | None:
     """Return this machine's place according to the scheduler's variables.
 
-    Return None if torchrun's own variables (PET_*) are set, because torchrun reads those itself.
-    Raises PlaceError if the variables are incomplete, or if this process is already a worker.
+    Without a known scheduler, this machine is the only one. Return None if torchrun's own variables
+    (PET_*) are set, because torchrun reads those itself. Raises PlaceError if the variables are
+    incomplete, or if this process is already a worker.
     """
     environment = find(env)
     if environment is None:
@@ -119,7 +121,7 @@ def _torchrun(env: Variables) -> None:
 def _torchx(env: Variables) -> Place:
     """Read the variables that torch_google.launch.torchx sets.
 
-    The value of TORCHX_RANK0_ENV is the name of the variable that holds the first machine's host.
+    TORCHX_RANK0_ENV gives the name of the variable that contains the first machine's host name.
     """
     nodes = _number(env, "TORCHX_NODES")
     rank0 = env["TORCHX_RANK0_ENV"]
@@ -182,7 +184,7 @@ def _gpus(env: Variables) -> int | None:
 
 
 def _ray(env: Variables) -> Place:
-    """Return a single machine, because Ray starts a job's entry point on only one."""
+    """Return a job of one machine, because Ray starts a job's entry point on only one."""
     try:
         json.loads(env["RAY_JOB_CONFIG_JSON_ENV_VAR"])
     except ValueError:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Derive torchrun's arguments from the environment variables of each scheduler.
 
-Slurm's variables were recorded with version 22.05, on the second of two nodes; only the job number
-is made up. The other schedulers' variables follow their manuals.
+Slurm's variables were recorded with version 22.05, on the second of two nodes; only the job ID is
+made up. The other schedulers' variables are taken from their manuals.
 """
 
 from __future__ import annotations

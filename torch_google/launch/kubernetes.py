@@ -96,7 +96,7 @@ class Job:
 
 
 def manifest(job: Job, *, jobset: bool = False) -> dict[str, Any]:
-    """Return the manifest of a job. jobset: whether to use JobSet even if a Job is enough.
+    """Return the manifest of a job. jobset: whether to use JobSet even if a Job would suffice.
 
     A job with retries needs JobSet: if one machine fails, torchrun must be restarted on all
     machines, but a Job would restart only the failed one.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Manifests follow the schemas of Kubernetes and JobSet, and launch reads the pods' variables."""
+"""Manifests conform to Kubernetes' and JobSet's schemas, and launch reads the pods' variables."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _item(job: Job, kind: str) -> dict[str, Any]:
 def _check(item: dict[str, Any]) -> None:
     """Raise an exception if `item` has an unknown field or a value of the wrong type."""
     if item["kind"] == "JobSet":
-        # The model drops unknown fields, so `item` would not equal the result if it had any.
+        # from_dict drops unknown fields, so `item` equals the result only if it has none.
         assert models.JobsetV1alpha2JobSet.from_dict(item).to_dict() == item
         for replicated in item["spec"]["replicatedJobs"]:
             template = {"metadata": {"name": "x"}, **replicated["template"]}

@@ -1,2 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Submit a PAR as a job: start it, show the logs of all ranks, and exit with the job's status."""
+"""Submit a PAR (a one-file program) as a job.
+
+This starts the job, shows the logs of all ranks, and exits with the job's status.
+"""

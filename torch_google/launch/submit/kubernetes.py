@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a job on Kubernetes through kubectl: apply its manifest, follow its pods, get its status."""
+"""Run a job on Kubernetes through kubectl: apply its manifest, follow its logs, get its status."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Submission:
 
     @property
     def workload(self) -> tuple[str, str]:
-        """The kind and name of the object that holds the job's status."""
+        """The kind and name of the object that contains the job's status."""
         item = self.objects["items"][-1]
         return item["kind"].lower(), item["metadata"]["name"]
 
@@ -86,7 +86,7 @@ def run(submission: Submission) -> int:
 
 
 def _follow(submission: Submission, processes: Processes) -> str:
-    """Show a job's logs and progress until it ends. Return the reason if it failed, else ""."""
+    """Show a job's logs and progress until it ends. Return the reason if it failed, or ""."""
     followed: set[str] = set()
     shown = ""
     while True:
@@ -164,7 +164,7 @@ def _delete(submission: Submission) -> None:
 
 
 def _kubectl(submission: Submission, arguments: list[str], data: str = "") -> str:
-    """Run kubectl and return its output. Raises SubmitError with kubectl's message if it fails."""
+    """Run kubectl and return its output. If it fails, raises SubmitError with its message."""
     done = subprocess.run(
         ["kubectl", *submission.options, *arguments],
         input=data,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a job on this machine, with one torchrun for each machine that the job asks for."""
+"""Run a job on this machine, with one torchrun for each machine that the job requests."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def run(job: Job) -> int:
 
 
 class _Report:
-    """A callback that prints the outcome on each machine. spare: how many machines may fail."""
+    """A callback that reports each machine's outcome. spare: how many machines may fail."""
 
     def __init__(self, spare: int) -> None:
         self._spare = spare

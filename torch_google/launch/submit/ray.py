@@ -128,9 +128,9 @@ def run(job: Job, options: Options) -> int:
 
 
 def _choose(nodes: list[Node], machines: int, demands: dict[str, float]) -> list[Node]:
-    """Return the nodes for a job.
+    """Choose the nodes for a job.
 
-    Use the head node only when necessary, because it often has fewer resources.
+    Use the head node only if necessary, because it often has fewer resources.
     """
     needed = {
         "CPU": demands.get("entrypoint_num_cpus", 0.0),
@@ -166,8 +166,8 @@ def _descriptions(
         # When Ray stops a job, it waits only 3 s by default, but torchrun needs longer.
         variables = LAUNCH_VARIABLES | {"RAY_JOB_STOP_WAIT_TIME_S": str(int(GRACE))}
         if len(nodes) > 1:
-            # Ray does not tell a job about the jobs on the other machines, so set the variables
-            # that launch reads in a Kubernetes Indexed Job.
+            # A Ray job does not know about the jobs on the other machines, so set the same
+            # variables that launch reads in a Kubernetes Indexed Job.
             variables |= {
                 "JOB_COMPLETION_INDEX": str(rank),
                 "MASTER_ADDR": nodes[0].address,
@@ -238,7 +238,7 @@ def _follow(cluster: Cluster, names: list[str], spare: int) -> int:
 
 
 def _reason(state: dict[str, Any]) -> str:
-    """Return why a job ended, in one line. Ray's message also contains the end of the log."""
+    """Return the reason why a job ended, in one line, without the log in Ray's message."""
     message = str(state.get("message") or "").partition(", last available logs")[0]
     lines = message.strip().splitlines() or ["no reason is given"]
     return f"{state['status'].lower()}: {lines[0]}"

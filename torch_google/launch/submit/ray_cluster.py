@@ -42,7 +42,7 @@ class Unreachable(SubmitError):
 
 @dataclasses.dataclass(frozen=True)
 class Node:
-    """A machine of the cluster. resources: its total resources, including those in use."""
+    """A machine in the cluster. resources: its total resources, including those in use."""
 
     address: str
     is_head: bool
@@ -100,7 +100,7 @@ class Cluster:
         self._json("POST", "/api/jobs/", json.dumps(job).encode())
 
     def job(self, name: str) -> dict[str, Any] | None:
-        """Return the state of a job, or None if the cluster does not know it."""
+        """Return the state of a job, or None if the cluster has no such job."""
         try:
             state: dict[str, Any] = self._json("GET", f"/api/jobs/{name}")
         except HttpError as error:
@@ -110,7 +110,7 @@ class Cluster:
         return state
 
     def stop(self, name: str) -> None:
-        """Ask the cluster to stop a job. Does nothing if the cluster does not know the job."""
+        """Request that the cluster stop a job. A no-op if the cluster has no such job."""
         try:
             self._call("POST", f"/api/jobs/{name}/stop")
         except HttpError as error:
@@ -149,7 +149,7 @@ class Cluster:
                         failures = 0
                     if socket.close_code == aiohttp.WSCloseCode.OK:
                         if not position:
-                            # Ray itself writes some lines to every log.
+                            # Ray itself writes some lines to every log, so no log should be empty.
                             raise Unreachable(f"{url} is empty; the agent of its node may be gone")
                         if rest:
                             write(rest)

@@ -82,7 +82,7 @@ def _pieces(program: Path) -> Iterator[bytes]:
 def _store(cluster: Cluster, files: dict[str, bytes]) -> str:
     """Upload a package unless the cluster has it. Return its URI, a digest of the contents."""
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:  # without compression: a PAR is compressed
+    with zipfile.ZipFile(buffer, "w") as archive:  # uncompressed: a PAR is already compressed
         for name, data in files.items():
             archive.writestr(zipfile.ZipInfo(name), data)
     package = buffer.getvalue()

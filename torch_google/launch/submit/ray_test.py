@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Submit a real PAR to a real Ray cluster: a head and a second node, on loopback.
 
-Run this test by hand, with `ray` on PATH; see README.md.
+Run this test manually, with `ray` on PATH; see README.md.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code shared by all schedulers: the description of a job, and its processes on this machine."""
+"""Code shared by all schedulers: job descriptions, and a job's processes on this machine."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class Processes:
             stderr=subprocess.STDOUT,
             text=True,
             errors="backslashreplace",
-            # In its own session, the child gets no SIGINT from Ctrl-C, so this process can stop it
+            # In its own session, the child gets no SIGINT on Ctrl-C, so this process can stop it
             # cleanly.
             start_new_session=True,
         )

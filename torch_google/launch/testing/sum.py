@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that adds up `rank + 1` over all ranks, and prints the sum and other values as JSON.
 
-The argument fail-in-rank-1 makes one process fail. wait-with-pid-in=DIR makes all processes write
-their ids to DIR and wait. lose-machine-1 kills torchrun and the process of one machine, as if the
-machine had vanished.
+The argument fail-in-rank-1 makes one process fail. wait-with-pid-in=DIR makes each process create a
+file in DIR, named after its process id, and wait. lose-machine-1 kills torchrun and its process on
+one machine, as if the machine had vanished.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def main() -> None:
         "rank": distributed.get_rank(),
         "sum": value.item(),
     }
-    # Write the line in one call, so that it is not mixed with those of other processes.
+    # Write the line in one call, so that it does not interleave with other processes' lines.
     sys.stdout.write(json.dumps(row) + "\n")
     sys.stdout.flush()
     distributed.destroy_process_group()

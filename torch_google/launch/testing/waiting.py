@@ -11,7 +11,7 @@ from pathlib import Path
 def wait_for_pids(
     directory: Path, count: int, process: subprocess.Popen[str], *, seconds: float
 ) -> list[int]:
-    """Wait until `count` ranks have written their process ids, and return the ids.
+    """Wait until `count` ranks have reported their process ids, and return the ids.
 
     Return fewer ids if `process`, the ranks' parent, ends first. Raises TimeoutError after
     `seconds`.
