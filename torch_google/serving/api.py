@@ -16,7 +16,7 @@ from torch_google.serving.source import Source
 
 
 class TensorAPI(LitAPI):
-    """A LitAPI for the model of a `Source`. Only worker processes import torch."""
+    """A LitAPI that serves the model from a `Source`. Only worker processes import torch."""
 
     def __init__(
         self, source: Source, limits: Limits, *, threads: int = 1, api_path: str = "/predict"

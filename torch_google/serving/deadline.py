@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A time limit for the shutdown. When it expires, the process says what still runs, and exits."""
+"""A time limit for the shutdown.
+
+When it expires, the process logs the parts that are still running, and exits.
+"""
 
 from __future__ import annotations
 
@@ -15,30 +18,31 @@ from types import FrameType
 
 _LOG = logging.getLogger(__name__)
 _STATUS = 1  # the exit status of an expired deadline
-_WRITE_TIMEOUT = 1.0  # s for each way to write the line; the reader of stderr may hang, too
-_BACKSTOP = 5.0  # s after which faulthandler ends the process, if the thread cannot run
+_WRITE_TIMEOUT = 1.0  # seconds for each attempt to log; the reader of stderr may also hang
+_BACKSTOP = 5.0  # extra seconds until faulthandler ends the process, if the thread cannot run
 
 
 class Deadline:
     """A thread that ends the process, unless `cancel` is called in time.
 
-    `describe` returns the parts that have not ended. It is called in this thread, so it must not
-    wait for a lock. The event loop cannot keep this limit: it may be the part that hangs.
+    `describe` returns the parts that are still running, as text. It is called in this thread, so it
+    must not wait for a lock. The event loop could not enforce this limit, because it may be the
+    part that hangs.
     """
 
     def __init__(self, describe: Callable[[], str]) -> None:
         self._describe = describe
-        # A signal handler may interrupt a put of the same queue. Only SimpleQueue permits that.
-        # Each call to `start` puts the time of the call and the limit in seconds. `cancel` puts
-        # None, which ends the thread.
+        # `put` must be reentrant, as only SimpleQueue's is, because a signal handler that calls
+        # `start` may interrupt another call. Each call to `start` puts the current time and the
+        # limit in seconds. `cancel` puts None, which ends the thread.
         self._starts: queue.SimpleQueue[tuple[float, float] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="deadline", daemon=True)
         self._thread.start()
 
     def start(self, seconds: float) -> None:
-        """Start the limit. If it runs already, only a shorter one has an effect.
+        """Start the limit. If it is already running, only a shorter limit has an effect.
 
-        Safe in a signal handler.
+        This method may be called from a signal handler.
         """
         self._starts.put((time.monotonic(), seconds))
 
@@ -87,7 +91,7 @@ class Deadline:
 
 
 def _start_backstop(end: float) -> bool:
-    """Let faulthandler's thread end the process if C code holds the GIL. Return whether it will."""
+    """Make faulthandler end the process even if C code holds the GIL. Return whether it will."""
     try:
         seconds = max(0.0, end - time.monotonic()) + _BACKSTOP
         faulthandler.dump_traceback_later(seconds, exit=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the shutdown's time limit, in processes of their own."""
+"""Test the shutdown's time limit, in separate processes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def hang():
 
 limit = deadline.Deadline(lambda: "worker 7 has a batch")
 """
-# Disables `_expire`, so that only the backstop, faulthandler's thread, can end the process. The
-# function `wait_for_backstops` waits until the backstop has been armed `count` times.
+# Code that disables `_expire`, so that only the backstop, faulthandler's thread, can end the
+# process. `wait_for_backstops` waits until the backstop has been armed `count` times.
 _BACKSTOP_ONLY = """
 backstops = threading.Semaphore(0)
 start_backstop = deadline._start_backstop

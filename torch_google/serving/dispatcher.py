@@ -26,7 +26,7 @@ from torch_google.serving.worker_handle import WorkerHandle
 _LOG = logging.getLogger(__name__)
 _LONGEST_RETRY_AFTER = 60  # seconds
 _POLL_SECONDS = 0.02
-_KILL_SECONDS = 2.0  # that the kernel may need to end a killed worker
+_KILL_SECONDS = 2.0  # seconds that the kernel may need to end a killed worker
 
 
 @dataclasses.dataclass
@@ -39,8 +39,8 @@ class _Waiting:
 class Dispatcher:
     """A queue of requests that passes batches to idle workers.
 
-    Call all methods in the event loop's thread. If a worker cannot start, `on_failure` is called
-    with a one-line message.
+    All methods must be called in the event loop's thread. If a worker cannot start, `on_failure` is
+    called with a one-line message.
     """
 
     def __init__(self, limits: Limits, metrics: Metrics, on_failure: Callable[[str], None]) -> None:
@@ -71,7 +71,8 @@ class Dispatcher:
         end = time.monotonic() + patience
         for handle in self._handles:
             handle.stop(patience)
-        # Threads of an executor would delay the interpreter's end, so poll the workers' own ones.
+        # Poll the handles' own threads. Joining them in an executor would delay the interpreter's
+        # exit, because the interpreter waits for the executor's threads.
         while running := [handle for handle in self._handles if not handle.join(0)]:
             await asyncio.sleep(_POLL_SECONDS)
             if time.monotonic() >= end:
@@ -79,7 +80,7 @@ class Dispatcher:
                     handle.kill()
 
     def abandon(self) -> None:
-        """Kill the workers that `stop` has not ended."""
+        """Kill the workers that are still running after `stop`."""
         for handle in self._handles:
             handle.stop(0)
             handle.kill()
@@ -87,7 +88,7 @@ class Dispatcher:
             handle.join(_KILL_SECONDS)
 
     def describe(self) -> str:
-        """Return what the requests and workers that have not ended do, for an operator."""
+        """Return a description, for operators, of unfinished requests and running workers."""
         waiting, working = len(self._queue), sum(map(len, list(self._in_work.values())))
         workers = [handle.describe() for handle in self._handles if not handle.join(0)]
         return ", ".join([f"{waiting} requests wait", f"{working} are in work", *workers])
@@ -127,14 +128,14 @@ class Dispatcher:
                 self._forget(waiting)
 
     def update_gauges(self) -> None:
-        """Set the gauges for the queue's length, the requests in progress and the memory use."""
+        """Set the gauges for queue length, requests in progress and memory use."""
         self._metrics.queue_length.set(len(self._queue))
         self._metrics.in_work.set(sum(map(len, self._in_work.values())))
         for handle, pid in self._pids.items():
             self._metrics.resident.set(resident_bytes(pid), str(handle.index))
 
     def on_ready(self, handle: WorkerHandle, ready: worker.Ready) -> None:
-        """Start to pass batches to a worker that has loaded its model."""
+        """Start passing batches to a worker that has loaded its model."""
         _LOG.info("worker %d is ready: process %d", handle.index, ready.pid)
         self.signature = ready.signature
         self._pids[handle] = ready.pid
@@ -152,7 +153,7 @@ class Dispatcher:
         self._schedule()
 
     def on_lost(self, handle: WorkerHandle, exit_code: int | None) -> None:
-        """Fail the requests of a worker that died."""
+        """Fail the requests that a worker was processing when it died."""
         _LOG.error("worker %d died: exit code %s; it starts again", handle.index, exit_code)
         self._metrics.restarts.add(1, str(handle.index))
         self._remove(handle, f"exit code {exit_code}")
@@ -228,7 +229,7 @@ class Dispatcher:
 
 
 def resident_bytes(pid: int) -> int:
-    """Return the resident memory of a process, or 0 if it has ended."""
+    """Return the resident memory of a process in bytes, or 0 if the process has ended."""
     try:
         text = Path(f"/proc/{pid}/status").read_text()
     except OSError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors that a server's operator or client can correct."""
+"""Errors that the server's operator or a client can fix."""
 
 from __future__ import annotations
 

@@ -16,7 +16,8 @@ class Limits:
     waits at most `batch_wait` for its batch to fill up. `timeout` limits the time from the end of a
     request's body to the response. After SIGTERM, the server still accepts connections for
     `drain_delay`, and then has `drain_timeout` to finish all requests. Workers then have half of
-    `exit_timeout` to end. If the process has not ended after all of it, it is ended with status 1.
+    `exit_timeout` to exit. If the server is still running when all of `exit_timeout` has elapsed,
+    it exits with status 1.
     """
 
     batch: int = 8

@@ -23,7 +23,7 @@ from torch_google.serving.source import Source
 def load(source: Source, device: str, batch: int) -> Model:
     """Load a model onto a device, for batches of up to `batch` examples.
 
-    Raises ServingError if the device or the source cannot be used.
+    Raises ServingError if the device or the source is unusable.
     """
     target = usable_device(device)
     if source.is_function:
@@ -57,7 +57,7 @@ def buckets(device: torch.device, batch: int) -> tuple[int, ...]:
 
 def _from_function(source: Source, device: torch.device, batch: int) -> Model:
     module, _, name = source.model.partition(":")
-    sys.path.insert(0, "")  # as `python -m` does, also in a PAR
+    sys.path.insert(0, "")  # as `python -m` does, even in a PAR
     try:
         function: Callable[[], Any] = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
@@ -121,7 +121,7 @@ def _from_export(source: Source, device: torch.device, batch: int) -> Model:
 
 
 def _size(size: Any, ranges: Mapping[Any, Any]) -> Size:
-    """Return the range of a dimension of an exported program's input."""
+    """Return the allowed sizes of one dimension of an exported program's input."""
     if isinstance(size, int):
         return Size(size, size)
     expression = size.node.expr

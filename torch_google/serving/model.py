@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model in a worker, which runs examples in batches of fixed sizes."""
+"""The model in a worker process. It runs examples in batches of fixed sizes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from torch_google.serving.signature import Signature, TensorSpec
 
 
 class Model:
-    """A function that takes batched tensors, in the order of `inputs`.
+    """A function whose arguments are batched tensors, in the order of `inputs`.
 
-    Each batch has a size from `batch_sizes`, a sorted sequence. If there are fewer examples, copies
-    of the last one fill the batch.
+    The size of each batch is in `batch_sizes`, a sorted sequence. A smaller batch is padded with
+    copies of its last example.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Model:
     def warm_up(self) -> Signature:
         """Run the model, so that no request waits for a compiler, and return its signature.
 
-        On tpu, run every batch size, and elsewhere only the smallest and the largest.
+        On tpu, run it with every batch size; elsewhere, only with the smallest and the largest.
         """
         example = {spec.name: spec.zeros() for spec in self._inputs}
         outputs: dict[str, np.ndarray] = {}

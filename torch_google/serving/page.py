@@ -32,7 +32,7 @@ _STATUSES = {
 
 
 def openapi(base: dict[str, Any], path: str, signature: Signature | None) -> dict[str, Any]:
-    """Add the model's schemas to FastAPI's document `base`, and return it."""
+    """Add the model's schemas to FastAPI's OpenAPI document `base`, and return it."""
     operation: dict[str, Any] = base["paths"][path]["post"]
     operation["summary"] = "Run the model on one example"
     request: dict[str, Any] = {"schema": {"type": "object"}}

@@ -32,10 +32,10 @@ from torch_google.serving.limits import Limits
 from torch_google.serving.signature import parse_json
 
 _LOG = logging.getLogger(__name__)
-_CLIENT_CLOSED = 499  # as in nginx's log; no client gets it
+_CLIENT_CLOSED = 499  # nginx's status for its log; it is never sent to a client
 _ANYIO = "AnyIO worker thread"  # FastAPI runs synchronous hooks in these
-_LATE_SECONDS = 0.5  # until a connection without a request is closed
-_THREAD_SECONDS = 0.5  # that a thread may need to end after the last response
+_LATE_SECONDS = 0.5  # seconds until a connection without a request is closed
+_THREAD_SECONDS = 0.5  # seconds that a thread may need to end after the last response
 _FASTAPI_PAGES = ("/docs", "/docs/oauth2-redirect", "/redoc")
 
 
@@ -71,7 +71,7 @@ class Server(LitServer):
         self._dispatcher = Dispatcher(self.limits, self.metrics, self._fail)
         self._api = api
         self._target = device
-        # LitServe does not know the `tpu` accelerator. Pass `cpu`, and set the device's name below.
+        # LitServe does not support the accelerator `tpu`. Pass `cpu`, and set the device below.
         super().__init__(api, accelerator="cpu", timeout=self.limits.timeout)
         self.workers_per_device = workers
         self.devices = [device]
@@ -83,7 +83,7 @@ class Server(LitServer):
         Port 0 selects a free port; the log gives its number. Raises ServingError if the address
         cannot be used, the model cannot be loaded, a worker keeps dying, or requests were lost
         because the shutdown exceeded its time limit. If this method does not return in that time,
-        or a thread that it started does not end, the process ends with status 1 and a log line.
+        or a thread that it started does not end, the process logs why and exits with status 1.
         """
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
@@ -111,7 +111,8 @@ class Server(LitServer):
             self._dispatcher.abandon()
             listener.close()
             self._left = _left_threads(threads)
-            # The interpreter waits for these threads before it exits, so the limit stays active.
+            # At exit, the interpreter waits for these threads, so cancel the deadline only if there
+            # are none.
             if not self._left:
                 deadline.cancel()
         if self.failure is not None:
@@ -119,7 +120,7 @@ class Server(LitServer):
 
     @asynccontextmanager
     async def lifespan(self, app: FastAPI) -> AsyncIterator[None]:
-        """Start the workers when the HTTP server starts, and stop them after the last response."""
+        """Start the workers when the HTTP server starts; stop them after the last response."""
         self._dispatcher.start(self._api, self._target, int(self.workers_per_device))
         try:
             yield
@@ -129,7 +130,7 @@ class Server(LitServer):
     def drain(self, delay: float) -> None:
         """Make /health fail, so that load balancers send no more requests to this server.
 
-        Limit the time of the shutdown, which starts after `delay` seconds.
+        Also start the time limit for the shutdown, which begins after `delay` seconds.
         """
         self.is_draining = True
         self.metrics.draining.set(1)
@@ -139,7 +140,7 @@ class Server(LitServer):
     def report_lost_requests(self, *, is_forced: bool) -> None:
         """Make `run` raise an error if any request has no response yet.
 
-        If the end is forced, do not wait for the batches of the workers.
+        If the shutdown is forced, do not wait until the workers finish their batches.
         """
         if is_forced:
             self._patience = 0.0
@@ -153,7 +154,7 @@ class Server(LitServer):
             )
 
     def describe(self) -> str:
-        """Return the requests, workers and threads that have not ended, for an operator."""
+        """Return a description, for operators, of unfinished requests, workers and threads."""
         threads = [f"thread {each.name!r} runs" for each in self._left]
         return ", ".join([self._dispatcher.describe(), *threads])
 
@@ -198,7 +199,7 @@ class Server(LitServer):
         )
 
     def _auth(self, lit_api: LitAPI | None = None) -> list[Any]:
-        # FastAPI calls a synchronous function in another thread, so do not let it call no_auth.
+        # FastAPI would call no_auth in another thread, because it is synchronous, so omit it.
         function = self.setup_auth(lit_api)
         return [] if function is no_auth else [Depends(function)]
 
@@ -230,8 +231,8 @@ class Server(LitServer):
         except ClientDisconnect:
             response = Response(status_code=_CLIENT_CLOSED)
         except asyncio.CancelledError:
-            # When the drain timeout has passed, uvicorn cancels the requests that are not finished.
-            # Unless this code responds, uvicorn logs a traceback for each, and responds with 500.
+            # When the drain timeout has elapsed, uvicorn cancels the unfinished requests. Without
+            # this response, it would log a traceback for each and send status 500.
             task = asyncio.current_task()
             if task is None or not (self.is_draining or self.failure is not None):
                 raise
@@ -322,7 +323,7 @@ class _Http(uvicorn.server.Server):
         return bool(await super().on_tick(counter))
 
     def describe(self) -> str:
-        """Return the parts of the server that have not ended, for an operator."""
+        """Return a description, for operators, of the parts of the server that are still active."""
         connections = len(self.server_state.connections)
         return f"{connections} connections are open, {self._server.describe()}"
 
@@ -333,14 +334,15 @@ class _Http(uvicorn.server.Server):
         finally:
             closer.cancel()
             self._server.report_lost_requests(is_forced=self.force_exit)
-            # uvicorn would skip the lifespan's end, which stops the workers, and log its traceback.
+            # With force_exit, uvicorn would skip the end of `lifespan`, which stops the workers,
+            # and would log a traceback.
             self.force_exit = False
 
     async def _close_late_connections(self) -> None:
         """Close connections after their next response, or if they send no request.
 
-        uvicorn does this once. It misses a connection that is accepted in the same iteration of
-        the event loop, and would wait for it until the timeout.
+        uvicorn does this only once. It misses a connection that is accepted in the same iteration
+        of the event loop, and would wait for that connection until the timeout.
         """
         while True:
             old = set(self.server_state.connections)
@@ -360,7 +362,7 @@ def _shutdown_error() -> RequestError:
 
 
 def _left_threads(before: set[threading.Thread]) -> list[threading.Thread]:
-    """Return the threads in which a hook of the API, such as `authorize`, still runs."""
+    """Return the threads in which an API hook, such as `authorize`, is still running."""
     new = [each for each in threading.enumerate() if each not in before and each.name == _ANYIO]
     end = time.monotonic() + _THREAD_SECONDS
     for thread in new:

@@ -32,21 +32,21 @@ from torch_google.serving.testing.small_server import (
 _COMMAND = [sys.executable, "-m", "torch_google.serving.testing.small_server"]
 _BATCH, _QUEUE, _BODY = 4, 3, 2000
 _PATIENCE = 300.0  # seconds
-_LONG = ["--timeout=200", "--drain_timeout=200"]  # options of a server whose worker a test occupies
+_LONG = ["--timeout=200", "--drain_timeout=200"]  # for tests that keep a worker busy
 _GATES = itertools.count()
 
 
 @pytest.fixture(scope="module")
 def gates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the directory whose files release the requests of `_occupied`."""
+    """Return the directory in which `_occupied` creates files to release its requests."""
     return tmp_path_factory.mktemp("gates")
 
 
 @pytest.fixture(scope="module")
 def server(gates: Path) -> Iterator[ServerProcess]:
     options = [f"--batch={_BATCH}", f"--queue={_QUEUE}", f"--body_bytes={_BODY}", *_LONG]
-    # `--body_timeout` is longer than the test of a body without an end needs, because the bodies of
-    # all other requests must arrive in that time.
+    # `--body_timeout` is short, because the test of an incomplete body waits for it, but long
+    # enough for the bodies of all other requests to arrive.
     with ServerProcess([*_COMMAND, *options, "--body_timeout=4", f"--gates={gates}"]) as process:
         yield process
 
@@ -207,7 +207,7 @@ def test_the_pages_describe_the_model(server: ServerProcess) -> None:
     assert {"413", "422", "503", "504"} <= set(operation["responses"])
     page = server.get("/docs").body
     assert "float32 [2]" in page
-    assert "//" not in page.replace("http://HOST", "")  # nothing from another site
+    assert "//" not in page.replace("http://HOST", "")  # the page loads nothing from other sites
 
 
 def test_the_metrics_count(server: ServerProcess) -> None:
@@ -225,7 +225,7 @@ def test_the_metrics_count(server: ServerProcess) -> None:
 
 
 def test_sigterm_loses_no_request(threads: ThreadPoolExecutor, gates: Path) -> None:
-    # The drain delay must not pass before this test has sent its last request.
+    # The drain delay must not elapse before this test has sent its last request.
     options = ["--batch=1", "--drain_delay=5", f"--gates={gates}", *_LONG]
     with ServerProcess([*_COMMAND, *options]) as server:
         with _occupied(server, threads, gates) as requests:
@@ -258,8 +258,9 @@ def _hang_in_authorize(server: ServerProcess) -> None:
     assert connection.getresponse().status != 200
 
 
-# The cause of each hang, the log line that names it, and the exit timeout. The deadline is expected
-# to expire if the health check hangs. Otherwise the line must be logged before it expires.
+# For each part that hangs: a function that makes it hang, the text that the log must contain, and
+# the exit timeout. If the health check hangs, the deadline is expected to expire. Otherwise, the
+# text must be logged before the deadline expires.
 _HANGS = {
     "health": (lambda server: server.get("/health"), "the main thread is in small_server.py:", 3),
     "authorize": (_hang_in_authorize, "thread 'AnyIO worker thread' runs", 8),

@@ -90,7 +90,7 @@ class TensorSpec:
         return {**schema, "description": str(self)}
 
     def parse(self, value: Any) -> np.ndarray:
-        """Return a JSON value as an array. Raises RequestError if the value does not fit."""
+        """Return a JSON value as an array. Raises RequestError if it does not match this spec."""
         kind, dtype = _DTYPES[self.dtype]
         try:
             array = np.array(value)
@@ -133,7 +133,7 @@ class Signature:
     outputs: tuple[str, ...]
 
     def parse(self, body: bytes) -> dict[str, np.ndarray]:
-        """Return the inputs in a request's body, by name. Raises RequestError if one is wrong."""
+        """Return the inputs in a request's body, by name. Raises RequestError if one is invalid."""
         inputs = parse_json(body)
         names = [spec.name for spec in self.inputs]
         fields = ", ".join(f'"{name}": ...' for name in names)
@@ -173,7 +173,7 @@ class Signature:
         return {"type": "object", "properties": {"outputs": outputs}, "required": ["outputs"]}
 
     def example(self) -> dict[str, Any]:
-        """Return the JSON value of a valid request."""
+        """Return an example of a valid request, as a JSON value."""
         return {"inputs": {spec.name: spec.zeros().tolist() for spec in self.inputs}}
 
 

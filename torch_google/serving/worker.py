@@ -58,9 +58,9 @@ class Done:
 
 
 def main(connection: Connection, server: lifeline.Line, api: LitAPI, device: str) -> None:
-    """Run a worker until the server closes the connection, then end the process.
+    """Run a worker until the server closes the connection, then exit.
 
-    If the server ends in any other way, the kernel kills this process.
+    If the server process ends first, the kernel kills this process.
     """
     lifeline.hang_on(server)
     try:
@@ -74,8 +74,9 @@ def main(connection: Connection, server: lifeline.Line, api: LitAPI, device: str
 
 
 def _serve(connection: Connection, api: LitAPI, device: str) -> None:
-    # The server decides when a worker ends: it closes the connection after the last response. The
-    # terminal sends SIGINT, and some schedulers send SIGTERM, to all processes of the job.
+    # Ignore signals, because the server decides when a worker exits: it closes the connection after
+    # the last response. The terminal sends SIGINT, and some schedulers send SIGTERM, to all
+    # processes of a job.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
@@ -97,7 +98,7 @@ def _serve(connection: Connection, api: LitAPI, device: str) -> None:
 
 
 def _send(connection: Connection, message: Ready | Failed | Done) -> bool:
-    """Send a message, and return whether the server still listens."""
+    """Send a message. Return whether the connection to the server is still open."""
     try:
         connection.send(message)
     except ConnectionError:

@@ -22,8 +22,8 @@ from torch_google.serving import worker
 _LOG = logging.getLogger(__name__)
 # Give up on a worker that dies this many times in a row without finishing a batch.
 MOST_STARTS = 4
-_FIRST_DELAY = 0.5  # s until a worker starts again, doubled each time
-_END_TIMEOUT = 10.0  # s that a worker has to end after it has failed
+_FIRST_DELAY = 0.5  # seconds until a worker is restarted, doubled each time
+_END_TIMEOUT = 10.0  # seconds that a failed worker has to exit
 
 
 class Owner(Protocol):
@@ -34,17 +34,17 @@ class Owner(Protocol):
     def on_done(self, handle: WorkerHandle, done: worker.Done) -> None: ...
 
     def on_lost(self, handle: WorkerHandle, exit_code: int | None) -> None:
-        """Handle the death of the process. The handle restarts the process after a delay."""
+        """Handle the death of the process, which the handle restarts after a delay."""
 
     def on_failed(self, handle: WorkerHandle, message: str) -> None:
         """Handle a worker that failed to start or has died too often."""
 
 
 class WorkerHandle:
-    """A worker process, and the thread that talks to it.
+    """A worker process, and the thread that communicates with it.
 
-    The thread may block on a stuck worker; the event loop must not. Every wait of the thread ends
-    when the process does, so `kill` always ends it.
+    The thread may block on a stuck worker; the event loop must not. Whatever the thread waits for,
+    it stops waiting when the process ends, so `kill` always ends the thread.
     """
 
     def __init__(self, index: int, api: LitAPI, device: str, owner: Owner) -> None:
@@ -67,9 +67,10 @@ class WorkerHandle:
         self._batches.put(payloads)
 
     def stop(self, patience: float) -> None:
-        """Ask the process to end, without waiting for it.
+        """Request that the process exit, without waiting for it.
 
-        It may finish its batch in `patience` seconds. A process that loads its model is killed.
+        The process has `patience` seconds to finish its batch. If it is still loading its model, it
+        is killed.
         """
         if not self._stopping.is_set():
             self._end = time.monotonic() + patience
@@ -77,7 +78,7 @@ class WorkerHandle:
             self._batches.put(None)
 
     def kill(self) -> None:
-        """Kill the process. Call `stop` first, or it starts again."""
+        """Kill the process. The caller must call `stop` first, or the process restarts."""
         process = self._process
         if process is not None and process is not self._killed:
             self._killed = process
@@ -85,12 +86,15 @@ class WorkerHandle:
             process.kill()
 
     def join(self, timeout: float) -> bool:
-        """Wait until the process has ended, and return whether it has. Call `stop` first."""
+        """Wait up to `timeout` seconds for the process to end. Return whether it has.
+
+        The caller must call `stop` first.
+        """
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
     def describe(self) -> str:
-        """Return what the worker does, for an operator."""
+        """Return a description, for operators, of the worker's current state."""
         process = self._process
         pid = f" (process {process.pid})" if process is not None else ""
         return f"worker {self.index}{pid} {self._state}"
@@ -98,7 +102,7 @@ class WorkerHandle:
     def _run(self) -> None:
         try:
             self._run_processes()
-        except Exception as error:  # noqa: BLE001 - without a report, requests would wait for ever
+        except Exception as error:  # noqa: BLE001 - without a report, requests would wait forever
             _LOG.exception("worker %d: the thread of the worker failed", self.index)
             self._call(self._owner.on_failed, f"{type(error).__name__}: {error}")
 
@@ -125,7 +129,7 @@ class WorkerHandle:
         Returns the number of finished batches, the exit code, and the error message if setup
         failed.
         """
-        # A forked child would inherit locks held by other threads, and could not start a TPU.
+        # A forked child would inherit locks held by other threads, and could not initialize a TPU.
         context = multiprocessing.get_context("spawn")
         connection, child_connection = context.Pipe()
         process = context.Process(
@@ -155,11 +159,11 @@ class WorkerHandle:
                     self._state = "is idle"
                     self._call(self._owner.on_done, done)
                     finished += 1
-            else:  # The server stops; an import of torch may take longer than it may wait.
+            else:  # The server is stopping, and cannot wait while the worker imports torch.
                 self._killed = process
                 process.kill()
         except (EOFError, OSError):
-            pass  # The process has ended, perhaps within a message; its exit code follows.
+            pass  # The process has ended, perhaps while it was sending a message.
         finally:
             connection.close()
             self._reap(process)
@@ -175,7 +179,10 @@ class WorkerHandle:
         self._process = None
 
     def _receive(self, connection: Connection, *, is_idle: bool = False) -> Any:
-        """Return the next message, or None if the handle stops and has no patience left."""
+        """Return the next message, or None if `stop` was called and its time limit has elapsed.
+
+        If `is_idle`, return None as soon as `stop` is called.
+        """
         while not connection.poll(0.1):
             if self._stopping.is_set() and (is_idle or time.monotonic() >= self._end):
                 return None
@@ -184,5 +191,5 @@ class WorkerHandle:
     def _call(self, function: Callable[..., None], *arguments: Any) -> None:
         try:
             self._loop.call_soon_threadsafe(function, self, *arguments)
-        except RuntimeError:  # The loop is closed: the server ends, and no request is left.
+        except RuntimeError:  # The loop is closed: the server has stopped, and no requests remain.
             _LOG.debug("worker %d: the event loop has ended", self.index)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the server's side of a worker, with workers that break the protocol."""
+"""Test WorkerHandle with workers that violate the protocol."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PATIENCE = 300.0
 
 
 class _Owner:
-    """Record the callbacks of a handle."""
+    """An owner that records a handle's callbacks."""
 
     def __init__(self) -> None:
         self.calls: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server whose requests tell the worker what to do. It does not need torch, so it starts fast.
+"""A server whose requests contain commands for the worker. Without torch, it starts fast.
 
-The input `x` is a pair of numbers: an argument, and EXIT, FAIL, SLEEP, STOP, WAIT or 0. SLEEP
-sleeps for as many seconds as the argument says. WAIT waits for a file in the directory --gates,
-whose name is the argument. With --hang, a hook of the API never returns. A hook that hangs says so
-on stderr.
+The input `x` is a pair of numbers: an argument, and EXIT, FAIL, SLEEP, STOP, WAIT or 0. For SLEEP,
+the argument is the number of seconds to sleep. WAIT waits for a file in the directory --gates, and
+the argument is the file's name. With --hang, one of the API's hooks never returns. Before a hook
+hangs, it reports that on stderr.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class SmallAPI(LitAPI):
 
 
 class HealthHangsAPI(SmallAPI):
-    """An API whose health check blocks the event loop, except the first one."""
+    """An API whose health check blocks the event loop, except on its first call."""
 
     checks = 0
 
@@ -84,7 +84,7 @@ class HealthHangsAPI(SmallAPI):
 
 
 class AuthorizeHangsAPI(SmallAPI):
-    """An API that never decides on a request with the header X-Hang."""
+    """An API whose `authorize` hook hangs if a request has the header X-Hang."""
 
     def authorize(self, request: Request) -> None:
         if "x-hang" in request.headers:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Main functions of worker processes that break the protocol in different ways."""
+"""Main functions for worker processes that violate the protocol in different ways."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Broken:
 
 
 def stops(connection: Connection, *arguments: Any) -> None:
-    """Become ready, and stop. The server cannot send a large batch, and EOF does not end this."""
+    """Report ready, then stop with SIGSTOP, so that the process reads no batch and ignores EOF."""
     connection.send(Ready(os.getpid(), None))
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def stops_within_a_message(connection: Connection, *arguments: Any) -> None:
-    """Become ready, send a part of a message, and stop."""
+    """Report ready, send part of a message, and stop with SIGSTOP."""
     connection.send(Ready(os.getpid(), None))
     connection.recv()
     os.write(connection.fileno(), struct.pack("!i", 1000) + b"part")
@@ -34,7 +34,7 @@ def stops_within_a_message(connection: Connection, *arguments: Any) -> None:
 
 
 def ends_within_a_message(connection: Connection, *arguments: Any) -> None:
-    """Become ready, send a part of a message, and end."""
+    """Report ready, send part of a message, and exit."""
     connection.send(Ready(os.getpid(), None))
     connection.recv()
     os.write(connection.fileno(), struct.pack("!i", 1000) + b"part")
@@ -42,7 +42,7 @@ def ends_within_a_message(connection: Connection, *arguments: Any) -> None:
 
 
 def sends_nonsense(connection: Connection, *arguments: Any) -> None:
-    """Become ready, and send a message that the server cannot read."""
+    """Report ready, and send a message that the server cannot unpickle."""
     connection.send(Ready(os.getpid(), None))
     connection.recv()
     connection.send(Broken())
