@@ -23,7 +23,7 @@ class Preempted(SystemExit):
 def terminations() -> Iterator[Callable[[], bool]]:
     """Catch SIGTERM during a `with` block. Yields a function that returns whether it has arrived.
 
-    Only the main thread may call this, because only there can Python install signal handlers.
+    Only the main thread may call this, because Python can install signal handlers only there.
     """
     arrived = False
 

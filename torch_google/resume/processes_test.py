@@ -19,7 +19,7 @@ from torch_google.resume.testing import train
 
 _TORCHRUN = ["-m", "torch.distributed.run"]
 _PROGRAM = ["-m", "torch_google.resume.testing.train"]
-# With these rendezvous settings, a job that loses a machine continues after seconds, not minutes.
+# With these rendezvous settings, a job that loses a machine continues within seconds, not minutes.
 _QUICK = "join_timeout=120,last_call_timeout=3,keep_alive_interval=1,keep_alive_max_attempt=3"
 _SIGTERM_STATUS = 143
 
@@ -64,7 +64,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
 
 
 def _check(rows: list[dict[str, float]], uninterrupted: list[float]) -> None:
-    """Check that no step is missing, and that each loss is right, even if a step was repeated."""
+    """Check that no step is missing and each loss is correct, even if some steps were repeated."""
     assert {row["step"] for row in rows} == set(range(train.STEPS))
     for row in rows:
         assert row["loss"] == pytest.approx(uninterrupted[int(row["step"])], abs=1e-6)

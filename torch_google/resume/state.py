@@ -20,7 +20,7 @@ from torch.distributed.checkpoint.state_dict import (
 from torch_google import gfile
 from torch_google.resume.preemption import Agreement
 
-# Store the optimizer's state per parameter, so that a different number of ranks can load it.
+# Store the optimizer's state per parameter, so that a run with more or fewer ranks can load it.
 _OPTIONS = StateDictOptions(flatten_optimizer_state_dict=True)
 
 

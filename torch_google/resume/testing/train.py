@@ -2,10 +2,10 @@
 """A program that trains a small model with dropout, in any number of ranks, and resumes.
 
 Its arguments are a directory, and optionally wait-at=STEP or hang-in-save=NUMBER. RANK in the
-directory's name is replaced by the rank. Rank 0 writes each step's loss to DIRECTORY/losses as
+directory's name is replaced by the rank. Rank 0 appends each step's loss to DIRECTORY/losses as
 JSON. With wait-at, each rank writes its process id to a file after step STEP, and waits for a
-signal or for the file DIRECTORY/go. With hang-in-save, save number NUMBER writes its data and then
-hangs before it replaces the metadata.
+signal or for the file DIRECTORY/go. With hang-in-save, the save with that number (from 1) writes
+its data and then hangs before it replaces the metadata.
 """
 
 from __future__ import annotations
