@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks for torch/_seam/configs.py: they apply the flags given to this process or its parent.
+"""Hooks for torch/_seam/configs.py, which apply the flags given to this process or its parent.
 
 The hooks import torch_google.flags only if a flag is given.
 """
@@ -22,7 +22,7 @@ def install() -> None:
 
 
 def loaded() -> None:
-    """Apply the given flags at the end of `import torch`, if torch has no hooks."""
+    """Apply the given flags at the end of `import torch`, if torch lacks the hooks."""
     if _VARIABLE in os.environ:
         from torch_google.flags import values
 

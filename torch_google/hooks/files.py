@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks for torch/_seam/files.py: they accept paths with any gfile scheme and write atomically."""
+"""Hooks for torch/_seam/files.py, which accept paths with any gfile scheme and write atomically."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks for torch/_seam/logs.py: they write logs and traces to gfile paths."""
+"""Hooks for torch/_seam/logs.py, which write logs and traces to gfile paths."""
 
 import logging
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hook for torch/_seam/processes.py: it makes a crashing DataLoader worker report a traceback."""
+"""Hook for torch/_seam/processes.py, which makes crashing DataLoader workers report tracebacks."""
 
 import signal
 import sys
