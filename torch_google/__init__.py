@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Extensions of PyTorch for a monorepo. Importing this neither starts a device nor loads JAX."""
+"""PyTorch extensions for a monorepo. Importing this neither initializes a device nor loads JAX."""
 
 import os
 

@@ -40,7 +40,7 @@ class _AliasFinder(MetaPathFinder):
 
 
 class _AliasLoader(Loader):
-    """A loader for an alias. It imports and returns the real module instead of creating another."""
+    """A loader for an alias. It imports and returns the real module instead of creating a copy."""
 
     def __init__(self, real: ModuleSpec) -> None:
         self._real = real
@@ -52,7 +52,7 @@ class _AliasLoader(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        # The import system has overwritten the real module's spec with the alias's: restore it.
+        # The import system has overwritten the real module's `__spec__` with the alias's spec.
         module.__spec__ = self._real
 
     def get_code(self, fullname: str) -> CodeType | None:

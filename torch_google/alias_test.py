@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.google and torch_google are the same modules, in whatever order they are imported."""
+"""torch.google and torch_google are the same modules, regardless of their import order."""
 
 from __future__ import annotations
 

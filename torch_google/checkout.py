@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warn if a checkout without compiled code hides an installed torch_google.
+"""Warn if a checkout without compiled code shadows an installed torch_google.
 
 If Python starts in the repository's root, it finds the checkout's `torch_google` first. The
 installed wheel's entry points then import the checkout, which lacks `tpu/_C.so` until it is built.
@@ -16,7 +16,7 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 def warn_if_incomplete() -> None:
     """Warn if this package lacks its compiled code but an installed package has it.
 
-    This warning replaces the device's own warning, which can only say that an import failed.
+    This warning replaces that of the `tpu` device, which can only say that an import failed.
     """
     if os.path.exists(_extension(_PACKAGE)):
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""If Python starts in a checkout that hides an installed package, a warning says what to do."""
+"""If Python starts in a checkout that shadows an installed package, a warning gives a remedy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def _package(directory: Path) -> None:
-    """Create a torch_google package whose device module only gives the real module's warning."""
+    """Create a torch_google package whose device module only issues the real one's warning."""
     (directory / "tpu").mkdir(parents=True)
     for name in ("__init__.py", "checkout.py"):
         source = Path(torch_google.__path__[0], name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The entry points of this package, which torch calls while it is being imported."""
+"""The entry points of this package, which torch calls during `import torch`."""
 
 from importlib import import_module
 
@@ -15,9 +15,9 @@ def install_hooks() -> None:
 
 
 def loaded() -> None:
-    """Alias `torch.google` to this package, and apply flags to a torch that has no hooks.
+    """Alias `torch.google` to this package, and apply flags if torch lacks the hooks.
 
-    Every torch, patched or not, calls this at the end of its import.
+    Patched and unpatched versions of torch both call this at the end of `import torch`.
     """
     alias.install()
     import_module("torch.google")
