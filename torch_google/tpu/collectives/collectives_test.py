@@ -16,7 +16,7 @@ from torch_google.tpu.testing.ranks import Ranks
 
 _SIZE = 2
 _MODES = ["strict", "fused", "debug"]
-# Element counts. 6 elements fit into the message exchange that starts each collective; 6000 do not.
+# Element counts: 6 elements fit in the messages that each collective first exchanges; 6000 do not.
 _LENGTHS = [6, 6000]
 
 

@@ -20,7 +20,7 @@ from torch_google.tpu.testing.ranks import Ranks, caught
 
 _SIZE = 2
 _OPS = torch.ops._c10d_functional
-# Element counts. 6 elements fit into the message exchange that starts each collective; 6000 do not.
+# Element counts: 6 elements fit in the messages that each collective first exchanges; 6000 do not.
 _LENGTHS = [6, 6000]
 
 
@@ -40,7 +40,7 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any
 
 
 def _calls() -> int:
-    """Return how many collectives the default group has run on the device so far."""
+    """Return the number of collectives that the default group has run on the device so far."""
     backend = dist.group.WORLD._get_backend(torch.device("tpu"))
     return int(backend._get_sequence_number_for_group())
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ends the ranks' server process after the last test, so that its CPU time is counted."""
+"""After the last test, stops the server that forks the ranks, so that its CPU time is counted."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _STOP = 5.0 if _IS_FULL else 1.0
 
 @dataclasses.dataclass(frozen=True)
 class Local:
-    """The actions of one rank before a collective, and how it calls the collective."""
+    """One rank's actions before a collective, and how it calls the collective."""
 
     mode: str
     operators: int
@@ -43,7 +43,7 @@ class Local:
 class Step:
     """A collective, and each rank's actions around it.
 
-    The rank `odd`, if there is one, passes a tensor of a different size.
+    If `odd` is set, that rank passes a tensor of a different size.
     """
 
     kind: str
@@ -65,7 +65,7 @@ def _steps(draw: st.DrawFn) -> list[Step]:
     step = st.builds(
         Step,
         kind=st.sampled_from(["all_reduce", "broadcast", "gather", "scatter", "ring"]),
-        # Only the smaller lengths fit into the message exchange that starts each collective.
+        # Only the smaller lengths fit in the messages that each collective first exchanges.
         length=st.sampled_from([1, 7, 900, 3000]),
         locals=st.tuples(*[local] * _SIZE),
         odd=st.one_of(st.none(), st.none(), st.none(), st.integers(0, _SIZE - 1)),
@@ -78,7 +78,7 @@ def _value(rank: int, index: int, length: int) -> torch.Tensor:
 
 
 def _expected(step: Step, rank: int, index: int) -> list[float] | None:
-    """Return the correct result on a rank, or None if the ranks' sizes disagree."""
+    """Return the correct result on a rank, or None if the ranks' sizes differ."""
     if step.odd is not None and step.kind != "ring":
         return None
     values = [_value(peer, index, step.length) for peer in range(_SIZE)]

@@ -18,7 +18,7 @@ from tools.par.testing.budget import only_full
 from torch_google.tpu.testing.ranks import Ranks, caught, shorten, wait_for_file
 
 _SIZE = 2
-# Element counts. 6 elements fit into the message exchange that starts each collective; 6000 do not.
+# Element counts: 6 elements fit in the messages that each collective first exchanges; 6000 do not.
 _LENGTHS = [6, 6000]
 
 
@@ -32,7 +32,7 @@ def _ones(*sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return torch.ones(sizes, dtype=dtype, device="tpu")
 
 
-# ---- Disagreements
+# ---- Ranks whose calls do not match
 
 
 def _sizes(rank: int, length: int) -> None:
@@ -182,7 +182,7 @@ def test_a_late_rank_does_not_delay_the_call_of_another(
 
 
 def _too_late(rank: int, failed: str, length: int) -> list[tuple[str, str]]:
-    """Let rank 1 join the collective only after rank 0 has got an error from it."""
+    """Let rank 1 join the collective only after rank 0 has received an error from it."""
     if rank == 1:
         wait_for_file(failed)
     value = _ones(length)

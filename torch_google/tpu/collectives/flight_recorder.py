@@ -5,8 +5,8 @@ If a group breaks, each of its ranks writes a file. To compare the files of all 
 `python -m torch.distributed.flight_recorder.fr_trace DIRECTORY --prefix NAME_`.
 
 TORCH_FR_DUMP_TEMP_FILE sets the path of the file; the rank is appended to it. By default, the file
-is in ~/.cache/torch. TORCH_FR_BUFFER_SIZE sets the number of records that are kept. The default is
-2,000, and 0 turns the recorder off.
+is in ~/.cache/torch. TORCH_FR_BUFFER_SIZE sets how many of the most recent records are kept. The
+default is 2,000, and 0 turns the recorder off.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from typing import Any
 
 from torch_google.tpu import _C
 
-# Since this version of the format, the fields that only other backends use are optional.
+# As of this version of the format, fields that only other backends use are optional.
 _VERSION = "2.10"
 _PATHS = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
-# torch's tools treat adjacent records with the same number as one coalesced operation, so messages
-# get numbers that no collective has.
+# torch's tools treat adjacent records with the same number as one coalesced operation, so
+# point-to-point messages get numbers that no collective uses.
 _FIRST_MESSAGE = 1 << 32
-# Operations that have a different name in torch's tools.
+# Maps operations to their names in torch's tools, if these differ.
 _NAMES = {
     "all_gather_into_tensor": "_all_gather_base",
     "reduce_scatter_tensor": "_reduce_scatter_base",

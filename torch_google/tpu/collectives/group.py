@@ -18,7 +18,7 @@ from torch_google.tpu import _C
 from torch_google.tpu.release import V2_6
 from torch_google.tpu.runtime import platform, processes
 
-# torch's function that creates a group and calls `backend`.
+# The torch function that creates a group and calls `backend`.
 _CREATOR = "_new_process_group_helper"
 
 
@@ -26,8 +26,8 @@ def backend(options: Any, more: Any) -> Any:
     """Create the backend of a group. torch calls this function through its registry.
 
     `options` holds the store, rank, size and timeout. The backend also handles CPU tensors, with
-    gloo. The function waits for all ranks of the group, because it connects them. Raises ValueError
-    if `more` (pg_options) is given, because the backend has no options.
+    gloo. The function connects the ranks of the group, so it waits for all of them. Raises
+    ValueError if `more` (pg_options) is given, because the backend has no options.
     """
     if more is not None:
         raise ValueError(
@@ -53,8 +53,9 @@ def backend(options: Any, more: Any) -> Any:
 def _transport(options: Any) -> Any:
     """Return the object that moves data between devices, or None for the `host` transport.
 
-    Starts the platform for the `xla` transport. Raises RuntimeError if the platform is already
-    running without the other processes, and ValueError if a rank uses a different transport.
+    Initializes the JAX backend for the `xla` transport. Raises RuntimeError if the backend was
+    already initialized without the other processes, and ValueError if a rank uses a different
+    transport.
     """
     rank, size, store = options.group_rank, options.group_size, options.store
     own = "xla" if processes.uses_xla(processes.expected_platform()) else "host"
@@ -87,7 +88,7 @@ def _gloo(options: Any, name: str) -> ProcessGroupGloo:
         timeout=options.timeout,
     )
     if not V2_6:
-        # Set the same options as torch does for its own gloo groups: split_group(), for example,
+        # Set the same options as torch does for its own gloo groups. For example, split_group()
         # reads the ranks.
         gloo.options.global_ranks_in_group = _global_ranks(options)
         gloo.options.group_name = options.group_id

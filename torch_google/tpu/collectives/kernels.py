@@ -90,8 +90,8 @@ _ALL_REDUCE: dict[str, Callable[[Any, str], Any]] = {
     "MIN": jax.lax.pmin,
     "SUM": jax.lax.psum,
 }
-# The combining function and the neutral value of reductions that XLA's collectives lack. For these,
-# each rank combines the values of all ranks.
+# The combining function and the identity element of reductions that XLA's collectives lack. For
+# these, each rank combines the values of all ranks.
 _COMBINE: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any], Any]]] = {
     "BAND": (jax.lax.bitwise_and, lambda dtype: jnp.array(-1).astype(dtype)),
     "BOR": (jax.lax.bitwise_or, lambda dtype: jnp.array(0, dtype)),
@@ -128,7 +128,7 @@ def _completed(total: Any, dtype: Any, kernel: Kernel) -> Any:
 
 def _limits(dtype: Any) -> Any:
     if jnp.issubdtype(dtype, jnp.floating):
-        # The largest finite number is not neutral, because it would replace infinities.
+        # The largest finite number is not an identity element, because it would replace infinities.
         infinity = jnp.array(jnp.inf, dtype)
         return _Limits(-infinity, infinity)
     info = jnp.iinfo(dtype)

@@ -33,7 +33,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Signature:
-    """One rank's call of a collective, without the values.
+    """One rank's call to a collective, without the tensors' values.
 
     `inputs` holds the shape and dtype of each input's array. `outputs` holds the index of the
     target and the view for each output. `factors` holds the shape of PREMUL_SUM's factor, and is
@@ -108,7 +108,7 @@ def _longest(call: Signature, values: list[Any]) -> list[Any]:
 
 
 def _rows(call: Signature, results: Sequence[Any]) -> list[Any]:
-    """Split the result into the parts of the ranks, and remove the padding of each part."""
+    """Split the result into the ranks' parts, and remove the padding of each part."""
     if not call.outputs:
         return []
     rows = results[0].reshape(call.kernel.ranks, -1)

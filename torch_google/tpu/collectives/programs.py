@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiled programs for one rank, and for all ranks of a group together.
 
-A program for all ranks runs on distributed arrays, of which each rank holds one part. Making such
-an array from a local array, with JAX's public functions, takes about 10 us and copies no data.
+A program for all ranks runs on distributed arrays; each rank holds one shard of every array.
+Creating a distributed array from a local one, with JAX's public functions, takes about 10 us and
+copies no data.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Function = Callable[..., list[jax.Array]]
 
 
 class Programs:
-    """Compiles programs for a group with one device per rank.
+    """A compiler of programs for a group with one device per rank.
 
     `devices` holds the devices in the order of the ranks. `index` is the index of this rank's tpu
     device.
@@ -35,7 +36,7 @@ class Programs:
     def local(
         self, name: str, function: Callable[..., Any], key: object, like: Sequence[Any]
     ) -> Function:
-        """Return a compiled function of arrays shaped like `like`, for this rank's device.
+        """Return a function compiled for this rank's device. Its arguments are shaped like `like`.
 
         The repr of `key` identifies the program across processes.
         """
@@ -51,7 +52,7 @@ class Programs:
     def over_ranks(
         self, name: str, function: Callable[..., Any], key: object, like: Sequence[Any]
     ) -> Function:
-        """Return a compiled function of the local arrays of all ranks, each shaped like `like`.
+        """Return a function compiled for all ranks. Each rank passes arrays shaped like `like`.
 
         The function may use the axis `AXIS`. The arrays must have at least one dimension.
         """

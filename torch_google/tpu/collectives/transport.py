@@ -3,7 +3,7 @@
 
 A collective is one program over the devices of the group. On TPUs, all ranks must run the same
 program, although their tensors may differ in shape and strides. If the views are equal on all
-ranks, the program can include the copies from and to the views. Otherwise, each rank makes these
+ranks, the program can include the copies to and from the views. Otherwise, each rank performs these
 copies in separate programs, before and after the collective.
 """
 
@@ -25,8 +25,7 @@ from torch_google.tpu.collectives.programs import Programs
 from torch_google.tpu.runtime import arrays, errors, platform
 from torch_google.tpu.runtime.strides import View
 
-# The number of different calls whose programs a group keeps. It evicts the least recently used
-# ones.
+# The number of distinct calls whose programs a group caches. It evicts the least recently used.
 _MOST_PLANS = 256
 
 
@@ -53,7 +52,10 @@ _Plan = Callable[[_Arguments], list[jax.Array]]
 
 
 class Transport:
-    """Runs the collectives of a group. csrc/device_transfer.cpp calls it on the group's thread."""
+    """A transport that runs a group's collectives.
+
+    csrc/device_transfer.cpp calls it on the group's thread.
+    """
 
     def __init__(self, programs: Programs) -> None:
         self._programs = programs
@@ -77,7 +79,7 @@ class Transport:
     ) -> Callable[[int, int], list[jax.Array]]:
         """Wait for the inputs of a collective, and return a function that runs it.
 
-        A view is the tuple of the arguments of `View`. A target is a tuple of the old array, shape,
+        A view is a tuple of the arguments to `View`. A target is a tuple of the old array, shape,
         dtype and device of a storage. The old array is None unless some elements stay unchanged.
 
         The returned function takes the size in bytes of the largest part that any rank sends, and
@@ -120,14 +122,14 @@ class Transport:
         return run
 
     def _local(self, array: jax.Array) -> jax.Array:
-        """Move an array to the device that this rank uses in the group, if it is elsewhere."""
+        """Move an array to this rank's device in the group, if it is on another device."""
         index = self._programs.index
         if array.devices() == {platform.device(index)}:
             return array
         return arrays.on_one_device(array, index)
 
     def _on(self, array: jax.Array, index: int) -> jax.Array:
-        """Move an array from the device that this rank uses in the group to the device `index`."""
+        """Move an array from this rank's device in the group to the device with index `index`."""
         if index == self._programs.index:
             return array
         return jax.device_put(array, platform.device(index))
@@ -196,7 +198,7 @@ class Transport:
 
 
 def _spans_ranks(call: Signature, given: _Arguments) -> bool:
-    """Return whether all arrays can be parts of distributed arrays: neither scalars nor empty."""
+    """Return whether all arrays can be parts of distributed arrays: none is a scalar or empty."""
     shapes = [array.shape for array in (*given.inputs, *given.olds)]
     shapes += [target.shape for target in call.targets]
     return all(shapes) and all(map(math.prod, shapes))

@@ -62,7 +62,7 @@ def test_the_platform_has_the_devices_of_all_processes(ranks: Ranks) -> None:
 
 
 def _views(rank: int) -> list[Any]:
-    # The ranks pass equally many elements, but with different shapes and strides.
+    # The ranks pass the same number of elements, but with different shapes and strides.
     whole = torch.arange(12.0, device="tpu").reshape(3, 4)
     part = [whole[:, 1:3], whole.t()[:2]][rank]
     dist.all_reduce(part)
@@ -129,7 +129,7 @@ def test_a_collective_is_one_program(ranks: Ranks) -> None:
         assert later == [first, first]
 
 
-# ---- Disagreements and failures
+# ---- Mismatched calls and failures
 
 
 def _disagree(rank: int) -> tuple[str, str]:
@@ -189,7 +189,7 @@ def test_a_rank_that_is_killed() -> None:
 
 
 def _stall(rank: int, failed: str) -> tuple[str, str]:
-    """Let the ranks agree on a collective, then let rank 1 stall until rank 0 has got an error.
+    """Let the ranks agree on a collective, then stall rank 1 until rank 0 has received an error.
 
     Rank 1 starts the program of the collective only after that.
     """
@@ -240,7 +240,7 @@ def test_processes_with_several_devices() -> None:
         assert ranks.run(_second_device) == [expected] * _SIZE
 
 
-# ---- Start of the platform
+# ---- Initialization of the JAX backend
 
 _PROGRAM = """
 import os, sys, torch, torch.distributed as dist
