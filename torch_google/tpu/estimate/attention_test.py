@@ -85,8 +85,8 @@ def test_flops_are_those_of_torch(shape: tuple[int, ...], causal: bool) -> None:
     (forward, forward_flops), (backward, backward_flops) = by_op[_FORWARD], by_op[_BACKWARD]
     assert (forward_flops, backward_flops) == _counted_by_torch(shape, causal)
 
-    # The text of a program with kernels, as libtpu writes it. XLA counts only the 1234 flops that
-    # the forward kernel declares.
+    # The text of a program with kernels, in the form that libtpu prints. XLA counts only the 1234
+    # flops that the forward kernel declares.
     text = "\n".join((_kernel(forward, 1234), _kernel(backward), _kernel(backward)))
     total = estimation.total_flops(captured, text, 1000.0 + 1234.0)
     assert total == 1000.0 + forward_flops + backward_flops
@@ -104,9 +104,9 @@ def test_xla_counts_the_same_without_kernels(causal: bool) -> None:
     captured = _captured((1, 4, 2, 256, 256, 64), causal)
     counted = float(captured.lowered.compile().cost_analysis()["flops"])
     total = estimation.total_flops(captured, "", counted)
-    # torch counts seven matrix products, because its formula for the backward pass computes the
-    # scores again. Without kernels, XLA reuses them and computes only six products. XLA also counts
-    # the softmax and its gradient, which add 3% and which torch does not count.
+    # torch counts seven matrix products, because its formula for the backward pass recomputes the
+    # scores. Without kernels, XLA reuses them and computes only six products. XLA also counts the
+    # softmax and its gradient, which add 3% and which torch does not count.
     by_torch = sum(o.flops for o in captured.operators.values())
     assert total == pytest.approx(by_torch * 6 / 7, rel=0.06)
 

@@ -34,9 +34,8 @@ from torch_google.tpu.torch_hooks.compile_adapter import TpuAdapter
 # A function that takes a tensor's name and shape, and returns the mesh axes over which each
 # dimension is distributed.
 Shard = Callable[[str, tuple[int, ...]], Sequence[Any]]
-# During a trace, limits have this value, which no trace reaches. It is the limit of the device's
-# memory, because traced tensors count toward it although they own no memory, and the limit of
-# Dynamo's recompilations.
+# A limit that no trace reaches. During a trace, it replaces Dynamo's recompilation limits and the
+# device's memory limit: traced tensors count toward the latter although they own no memory.
 _NO_LIMIT = 1 << 62
 
 
@@ -60,7 +59,7 @@ class Operator:
 class Captured:
     """A program that is lowered but not compiled. `arguments` holds the names of its arguments.
 
-    `precision` is the setting of JAX's matmul precision with which a job would compile the program.
+    `precision` is the JAX matmul precision with which a job would compile the program.
     """
 
     lowered: jax.stages.Lowered
@@ -105,8 +104,8 @@ def capture(
             replaced_adapters({"tpu": adapter, "cpu": _Recorder(adapter)}),
             # A graph from AOTAutograd's cache would lack module names and source lines.
             functorch_config.patch(enable_autograd_cache=False),
-            # Each estimate traces the same functions again, for another model or other sizes. Its
-            # program must not depend on those of earlier estimates.
+            # Each estimate traces the same functions again, for a different model or different
+            # sizes. Its program must not depend on earlier estimates.
             dynamo_config.patch(
                 recompile_limit=_NO_LIMIT,
                 accumulated_recompile_limit=_NO_LIMIT,
@@ -255,7 +254,7 @@ def _describe(
 
 def _replace(tensor: torch.Tensor) -> None:
     if tensor.device.type == "cpu":
-        return  # such a tensor is a scalar that the optimizer keeps on the CPU
+        return  # such a tensor is a scalar that the optimizer stores on the CPU
     empty = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="tpu")
     if isinstance(tensor, torch.nn.Parameter):
         empty = torch.nn.Parameter(empty, tensor.requires_grad)

@@ -95,11 +95,12 @@ def fill_for_cpu(
     loss: Callable[..., Any] | None = None,
     optimizer: torch.optim.Optimizer | None = None,
 ) -> FilledCache:
-    """Write the programs of a step on the platform `cpu` to the compile cache.
+    """Write a step's programs for the `cpu` platform to the compile cache.
 
-    The arguments are those of `estimate`. There is no report, because a CPU has no peak speeds.
-    Raises ValueError for a tensor that is not on `meta`, if there is no cache to fill, or if this
-    process's platform is not `cpu`, and RuntimeError if the cache cannot be written.
+    The arguments are those of `estimate`. There is no report, because chips.py lists no peak
+    performance for CPUs. Raises ValueError for a tensor that is not on `meta`, if there is no cache
+    to fill, or if this process's platform is not `cpu`, and RuntimeError if the cache cannot be
+    written.
     """
     _choose_cpu()
     check_cache()
@@ -193,7 +194,7 @@ def total_flops(captured: Captured, text: str, counted: float) -> float:
     """Return a device's flops: XLA's count, with torch's formulas for Pallas kernels.
 
     XLA counts the flops that a kernel declares. Of attention's kernels, only the forward kernel
-    declares any. If torch has no formula for a kernel's operator, the declared flops are kept.
+    declares any. If torch has no formula for a kernel's operator, the declared flops count.
     """
     for node, own in hlo.kernel_flops(text).items():
         operator = captured.operators.get(node)

@@ -26,9 +26,10 @@ from torch_google.tpu.runtime import platform
 
 @dataclass(frozen=True)
 class FilledCache:
-    """The programs written to a compile cache at `path`, and the program of the step among them.
+    """The result of filling the compile cache at `path`.
 
-    `programs` counts the step's program and, on the platform `cpu`, those of the optimizer's state.
+    `programs` is the number of programs written: the step's program and, on the `cpu` platform,
+    those that create the optimizer's state. `fingerprint` identifies the step's program.
     """
 
     path: str
@@ -36,7 +37,7 @@ class FilledCache:
     fingerprint: str
 
     def text(self) -> str:
-        """Return one line for people."""
+        """Return a one-line summary for users."""
         plural = "" if self.programs == 1 else "s"
         return f"Compile cache {self.path}: {self.programs} program{plural} written"
 
@@ -84,7 +85,7 @@ def store(captured: Captured, compiled: jax.stages.Compiled) -> str:
     Raises RuntimeError if the entry could not be written.
     """
     fingerprint = captured.fingerprint
-    if fingerprint is None:  # runtime/compiler.py makes the same key for such a program
+    if fingerprint is None:  # runtime/compiler.py computes the same key for such a program
         text = captured.lowered.as_text()
         fingerprint = f"module {hashlib.sha256(text.encode()).hexdigest()}"
     before = cache.statistics().stored

@@ -97,7 +97,7 @@ def test_a_job_compiles_nothing(name: str, tmp_path: Path) -> None:
     compiles, hits = json.loads(_run(tmp_path, "-c", _JOB, name, "8"))
     assert compiles == 0
     assert hits > 0
-    # A different batch size makes a different step, which is not in the cache.
+    # A step with a different batch size is a different program, which is not in the cache.
     compiles, _ = json.loads(_run(tmp_path, "-c", _JOB, name, "4"))
     assert compiles == 1
 

@@ -51,7 +51,7 @@ class Instruction:
 
 
 def size_of(type_text: str, *, everywhere: bool = False) -> int:
-    """Return how many bytes of HBM a type's arrays take, including the padding of their tiles.
+    """Return how many bytes of HBM a type's arrays occupy, including the padding of their tiles.
 
     With `everywhere`, arrays in other memories, such as a TPU's VMEM, count as well.
     """
@@ -84,7 +84,8 @@ def traffic(instructions: Sequence[Instruction]) -> dict[str, int]:
     return {
         i.name: 0
         if i.opcode in _FREE or i.opcode.endswith(_DONE)
-        # The type of an asynchronous start includes both its operands and its results.
+        # The type of an instruction that starts an asynchronous operation includes both its
+        # operands and its results.
         else size_of(i.text)
         if i.opcode.endswith("-start") and i.opcode != "all-reduce-start"
         else i.bytes + sum(sizes.get(operand, 0) for operand in i.operands)
@@ -119,7 +120,7 @@ def collectives(text: str) -> dict[str, Collectives]:
 def kernel_flops(text: str) -> dict[int, int]:
     """Map each graph node that runs Pallas kernels to the flops that XLA counts for them.
 
-    XLA cannot look into a kernel. It takes the kernel's own estimate, or 0 if the kernel has none.
+    XLA cannot inspect a kernel. It uses the kernel's own estimate, or 0 if the kernel has none.
     """
     counted: dict[int, int] = {}
     for line in text.splitlines():
@@ -206,7 +207,8 @@ def _result_type(type_text: str, opcode: str) -> str:
     """Return the part of an instruction's type that describes its result.
 
     A copy-start has the type (result, operand, context), and an all-reduce-start the type of its
-    result. Other starts have the type (operand, result, ...), in which either may be a tuple.
+    result. Other start instructions have the type (operand, result, ...), in which either may be a
+    tuple.
     """
     if not opcode.endswith("-start") or opcode == "all-reduce-start":
         return type_text

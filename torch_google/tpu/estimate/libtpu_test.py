@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests estimates by the TPU compiler. The target is manual, because the libtpu wheel is large."""
+"""Tests estimates that use the TPU compiler. Run by hand, because the libtpu wheel is large."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Cost:
     """The cost per device of one operator at one source line.
 
     `flops` counts matmuls and convolutions, and `bytes` counts HBM traffic. `seconds` is the
-    roofline: the time for the flops or for the bytes at the chip's peaks, whichever is longer.
+    roofline: the time for the flops or for the bytes at the chip's peak rates, whichever is longer.
     `cycles` is the compiler's own estimate, or 0 if it gives none.
     """
 
