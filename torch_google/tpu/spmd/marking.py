@@ -27,13 +27,13 @@ def mark_sharding(t: torch.Tensor, mesh: Mesh, partition_spec: Spec) -> XLAShard
 
     `partition_spec` has an entry for each dimension: a mesh axis (its name or index), a tuple of
     axes, or None. The tensor object and its values stay the same. The sharding also applies to
-    other views of the tensor's storage. In-place operators keep it, and XLA chooses the sharding of
-    the results of other operators.
+    other views of the tensor's storage. In-place operators preserve it, and XLA chooses the
+    sharding of the results of other operators.
 
     In torch.compile, this function causes a graph break; `mark_sharding_with_gradients` does not.
 
-    Raises ValueError if the spec does not fit the mesh or the tensor, if the tensor is not on tpu,
-    or if it is a view that does not cover its storage.
+    Raises ValueError if the spec does not match the mesh or the tensor, if the tensor is not on
+    tpu, or if it is a view that does not cover its storage.
     """
     if torch.compiler.is_compiling():
         torch._dynamo.graph_break()

@@ -98,7 +98,7 @@ class Mesh:
 
 
 class HybridMesh(Mesh):
-    """A mesh over all devices of this process, in an order that suits the network.
+    """A mesh over all devices of this process, in an order optimized for the network topology.
 
     `ici_mesh_shape` is the mesh's shape within a slice, whose chips are linked directly (ICI).
     `dcn_mesh_shape` is its shape across slices, which the slower data center network (DCN)

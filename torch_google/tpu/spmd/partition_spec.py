@@ -20,7 +20,7 @@ Spec: TypeAlias = Sequence[Axis | Sequence[Axis] | None]
 def named(mesh: Mesh, partition_spec: Spec, shape: Sequence[int]) -> tuple[tuple[str, ...], ...]:
     """Return the names of the mesh axes that split each dimension of a tensor.
 
-    Raises ValueError if the spec does not fit the mesh or the shape.
+    Raises ValueError if the spec does not match the mesh or the shape.
     """
     if len(partition_spec) != len(shape):
         raise ValueError(
