@@ -23,7 +23,7 @@ def held(array: jax.Array) -> Any:
 
 
 def other_array(array: jax.Array) -> Any:
-    # Create a second jax.Array over the same buffer, to which the runtime has no reference.
+    # Create a second jax.Array over the same buffer. The runtime has no reference to this array.
     return jax.device_put(array, next(iter(array.devices())))
 
 
@@ -47,7 +47,7 @@ def overwrite(x: torch.Tensor) -> None:
     torch.tpu.wait_for_compiles()
 
 
-# How often each test repeats. The first runs donate nothing, because the trace is new or its
+# How many times each test repeats. The first runs donate nothing, because the trace is new or its
 # program is still being compiled.
 TIMES = 4
 
