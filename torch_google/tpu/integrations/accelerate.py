@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes this device the default in accelerate, unless the program asks for the CPU."""
+"""Makes this device the default in accelerate, unless the program requests the CPU."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import torch
 def extend(state: ModuleType) -> None:
     """Extend the module `accelerate.state`.
 
-    `PartialState.default_device` does not know this device, and falls back to the CPU. accelerate
-    does not call it if the program has asked for the CPU, so its replacement may always return this
-    device instead of the CPU.
+    `PartialState.default_device` does not recognize this device, and falls back to the CPU.
+    accelerate does not call it if the program has requested the CPU, so its replacement may always
+    return this device instead of the CPU.
     """
     known = state.PartialState.default_device
 

@@ -17,8 +17,8 @@ Function = Callable[[ModuleType], None]
 def after_import(name: str, function: Function) -> None:
     """Call `function(module)` as soon as the module `name` is imported, or now if it already is.
 
-    If the function raises an exception, the import fails with it. A function that is registered
-    several times before the import is called only once.
+    If the function raises an exception, the import fails with that exception. A function that is
+    registered several times before the import is called only once.
     """
     module = sys.modules.get(name)
     if module is not None and not _is_importing(module):
@@ -65,7 +65,7 @@ class _Loader(Loader):
         self._name = name
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        spec.loader = self._loader  # a loader may look itself up
+        spec.loader = self._loader  # a loader may read spec.loader
         try:
             return self._loader.create_module(spec)
         finally:

@@ -12,7 +12,7 @@ from torch_google.tpu.integrations.import_hook import after_import
 VARIABLE = "TORCH_TPU_INTEGRATIONS"
 """The environment variable that turns integrations off with 0."""
 
-# Maps modules of other libraries to this package's functions that are called on their import.
+# Maps modules of other libraries to the functions in this package that extend them on import.
 _TABLE = {
     "accelerate.state": "accelerate:extend",
     "lightning.fabric.connector": "lightning:extend_fabric",
@@ -24,7 +24,7 @@ _TABLE = {
 
 
 def install() -> None:
-    """Arrange for each library in the table to be extended on its import. Idempotent.
+    """Arrange for each library in the table to be extended when it is imported. Idempotent.
 
     Raises ValueError if TORCH_TPU_INTEGRATIONS is neither 0 nor 1.
     """

@@ -54,7 +54,7 @@ def _accelerator(base: type[Any]) -> type[Any]:
     """Return a subclass of `base`, Lightning's abstract `Accelerator`, for this device."""
 
     class TpuAccelerator(base):
-        """The `tpu` device of torch_google."""
+        """Lightning's accelerator for the `tpu` device of torch_google."""
 
         def setup_device(self, device: torch.device) -> None:
             if device.type != "tpu":
@@ -146,7 +146,7 @@ def _extend(
 
 
 def _without_streams(ddp: type[Any], method: str) -> None:
-    """Make DDP pass no device IDs on this device, so that Lightning creates no CUDA stream."""
+    """Make DDP omit device IDs on this device, so that Lightning creates no CUDA stream."""
     device_ids = getattr(ddp, method)
 
     def no_ids(self: Any) -> list[int] | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Supports `device="tpu"` in safetensors' `safe_open`, and thus in `load_file` and `load_model`.
+"""Makes safetensors' `safe_open`, and thus `load_file` and `load_model`, accept `device="tpu"`.
 
 The library's Rust code rejects unknown devices. So files are opened on the CPU, and each tensor is
 copied to the device when it is read.
@@ -40,7 +40,7 @@ def _is_ours(device: Any) -> bool:
 
 
 class _Slice:
-    """A slice of a tensor in a file, which copies to the device only the part that is indexed."""
+    """A lazy slice of a tensor in a file. Only the indexed part is copied to the device."""
 
     def __init__(self, part: Any, device: torch.device) -> None:
         self._part = part
