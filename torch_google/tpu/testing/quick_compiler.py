@@ -18,6 +18,7 @@ XLA_FLAGS = (
 def use() -> None:
     """Set the flags for this process and its children, unless `XLA_FLAGS` is already set.
 
-    XLA reads the flags when JAX creates its first client, so call this before the device starts.
+    XLA reads the flags when JAX creates its first client, so call this before the device is
+    initialized.
     """
     os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)

@@ -34,7 +34,7 @@ _WARM_IMPORTS = [
 ]
 # Modules that the first call to torch.compile imports, which takes 2 s of CPU time.
 _COMPILER_IMPORTS = ["torch._inductor.compile_fx"]
-# If its ranks hang, a test fails after this many seconds instead of blocking the whole run.
+# A test whose ranks hang fails after this many seconds, instead of blocking the whole run.
 _PATIENCE = 300.0
 
 
@@ -125,7 +125,7 @@ class Ranks:
 
 
 def end_server() -> None:
-    """End the server that forks ranks, and wait for it. The next `Ranks` starts a new server."""
+    """Stop the server that forks ranks, and wait for it. The next `Ranks` starts a new server."""
     multiprocessing.forkserver._forkserver._stop()  # type: ignore[attr-defined]
 
 
@@ -165,7 +165,8 @@ def _serve(
     timeout: float,
     environ: Mapping[str, str],
 ) -> None:
-    # The environment inherited from the server is that of the module's first ranks, so replace it.
+    # The environment inherited from the server was meant for the module's first ranks, so replace
+    # it.
     os.environ.clear()
     os.environ.update(environ)
     quick_compiler.use()

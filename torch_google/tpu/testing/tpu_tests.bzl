@@ -4,7 +4,8 @@
 load("//tools/par:par.bzl", "par_tests")
 
 # Modules that most tests import and that start no threads. Importing them once per shard saves 4 s
-# of CPU time per file. The modules of torch_google are those that starting the device imports.
+# of CPU time per file. The torch_google modules are those that are imported when the device is
+# initialized.
 _WARM_IMPORTS = [
     "hypothesis",
     "jax",
@@ -21,21 +22,21 @@ _WARM_IMPORTS = [
     "torch_google.tpu.torch_hooks.optimizer_steps",
 ]
 
-# Modules that the first call of torch.compile imports, which takes 2 s of CPU time per file.
+# Modules that the first call to torch.compile imports, which takes 2 s of CPU time per file.
 _COMPILER_IMPORTS = ["torch._inductor.compile_fx"]
 
 def tpu_tests(name, srcs, deps = [], compiles = False, **kwargs):
-    """Declares par_tests that run with the device started. Takes the arguments of par_tests.
+    """Declares par_tests that run with the device initialized. Takes the arguments of par_tests.
 
-    conftest.py makes XLA compile without optimisation (quick_compiler.py).
+    conftest.py makes XLA compile without optimization (quick_compiler.py).
 
     Args:
       name: name of the target.
       srcs: as in par_tests.
       deps: as in par_tests.
-      compiles: whether two or more test files call torch.compile. Then its modules are imported
-        once per shard, too.
-      **kwargs: further arguments of par_tests.
+      compiles: whether two or more test files call torch.compile. If so, its modules are imported
+        once per shard.
+      **kwargs: additional arguments of par_tests.
     """
     par_tests(
         name = name,
