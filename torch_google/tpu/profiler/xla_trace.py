@@ -81,7 +81,7 @@ def trace(directory: str | os.PathLike[str], *, python: bool = False) -> Iterato
 
     The trace contains each operator's program, named after the operator (`jit(aten_mm)`), and all
     torch.profiler.record_function ranges, including those of optimizers. `python` adds calls to
-    Python functions, which is slow. At its end, the block waits for the devices.
+    Python functions, which is slow. On exit, the block waits for the devices.
 
     Raises RuntimeError if a trace is already running in this process.
     """
