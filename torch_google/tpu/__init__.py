@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The torch device `tpu`: a PrivateUse1 device that runs on JAX and PJRT."""
+"""The `tpu` device for torch: a PrivateUse1 device that runs on JAX and PJRT."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ from typing import Any
 def autoload() -> None:
     """Register the device with torch. `import torch` calls this function through an entry point.
 
-    Registration neither loads JAX nor starts the device. If it fails, a warning gives the reason,
-    and torch works without the device.
+    Registration neither loads JAX nor initializes the device. If it fails, a warning gives the
+    reason, and torch works without the device.
     """
     try:
         from torch_google.tpu.registration import register

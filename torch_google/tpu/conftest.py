@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registers and starts the device before the tests, and makes XLA compile faster."""
+"""Registers and initializes the device before the tests, and makes XLA compile faster."""
 
 from __future__ import annotations
 

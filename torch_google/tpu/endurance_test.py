@@ -14,7 +14,7 @@ import torch
 from tools.par.testing.budget import only_full
 
 TURNS = 10_000
-# The shape of the tensor that each loop updates. Leaking a thousand copies would take 64 MiB.
+# The shape of the tensor that each loop updates. Leaking a thousand copies of it would add 64 MiB.
 SHAPE = (64, 256)
 
 
@@ -65,8 +65,8 @@ def test_a_loop_without_host_reads_takes_no_memory(execution: Any) -> None:
         done = torch.tpu.metrics()
         assert done.misses == 0
         if execution == "fused":
-            # Every trace must end because the loop repeats, and for no other reason. The first
-            # trace starts before the loop, so it may need a separate program.
+            # Every trace must be flushed because the loop repeats, and for no other reason. The
+            # first trace begins before the loop, so it may need a separate program.
             assert set(done.flushes) == {"repetition"}
             assert done.fused_misses <= 2
         else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that each need a new process: quiet imports, platforms, several devices, forks."""
+"""Tests that each need a new process: lazy registration, platforms, several devices, forks."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ registration._autograd_lives = lambda: live.pop(0)
 
 @pytest.mark.full
 def test_a_start_that_is_interrupted_begins_anew() -> None:
-    """Raise KeyboardInterrupt once before and once after each step of the device's start."""
+    """Raise KeyboardInterrupt before and after each step of the device's initialization."""
     program = """
 import warnings
 warnings.filterwarnings("error", message="(?s).*verrid")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registers the device with torch without starting it."""
+"""Registers the device with torch without initializing it."""
 
 from __future__ import annotations
 
@@ -78,14 +78,15 @@ def register() -> None:
 
 
 def receive(*parts: Any) -> Any:
-    """Rebuild a tensor that another process sent, and register the device if necessary."""
+    """Rebuild a tensor that another process sent. If necessary, register the device first."""
     register()
     return multiprocessing_ipc.rebuild(*parts)
 
 
 def _install_collectives() -> None:
     """Register the process group backend as `tpu` and under its upstream name `tpu_dist`."""
-    # torch can be built without torch.distributed. If it is there, `import torch` has loaded it.
+    # torch can be built without torch.distributed. If it is available, `import torch` has already
+    # loaded it.
     if torch.distributed.is_available():
         communication_hooks.install()
         for name in ("tpu", "tpu_dist"):
@@ -100,7 +101,7 @@ def _install_collectives() -> None:
 def _finish() -> None:
     """Stop autograd's threads and wait for them to end.
 
-    Each thread takes the GIL once more before it ends. If the interpreter had been finalized by
+    Each thread acquires the GIL once more before it ends. If the interpreter had been finalized by
     then, the process would crash.
     """
     _C.finish()

@@ -34,8 +34,8 @@ def override(library: torch.library.Library, name: str, kernel: Callable[..., An
         library.impl(name, kernel)
     else:
         library.impl(name, kernel, allow_override=True)
-    # torch keeps its own kernel in the operator as well. The Python dispatcher, which traces
-    # graphs, prefers that kernel to the one in the dispatcher, so remove it.
+    # torch also stores its own kernel in the operator object. The Python dispatcher, which traces
+    # graphs, prefers that kernel to the one in the C++ dispatcher, so remove it.
     packet, _, overload = name.partition(".")
     operator = getattr(getattr(getattr(torch.ops, library.ns), packet), overload or "default")
     if operator.py_kernels.pop(getattr(torch._C.DispatchKey, library.dispatch_key), None):

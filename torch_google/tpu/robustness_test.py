@@ -97,7 +97,7 @@ for size in range(3, 11):
 
 @pytest.mark.full
 def test_a_program_that_many_threads_build_at_once_is_replaced_whole() -> None:
-    """Another thread may look up a replaced program while its destructor runs Python code."""
+    """Another thread may look up a replaced program while the program's destructor runs Python."""
     done = subprocess.run(
         [sys.executable, "-c", _AT_ONCE], capture_output=True, text=True, check=False
     )

@@ -58,7 +58,8 @@ print(json.dumps([losses, *counts, loaded, len(asked), len(read)]))
 """
 
 
-# Modules that are loaded only after a cache miss: the lowerings, their table, and torch's tracers.
+# Modules that must be loaded only after a cache miss: the lowerings, their table, and torch's
+# tracers.
 _FOR_MISSES = (
     "scipy",
     "sympy",

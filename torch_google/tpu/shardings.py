@@ -88,7 +88,7 @@ def result_numbers(executable: jax.stages.Compiled) -> list[int | None]:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a program runs: on one device, or on the mesh of a replicated sharding."""
+    """The devices that run a program: one device, or the mesh of a replicated sharding."""
 
     device: jax.Device
     mesh: int = ONE_DEVICE

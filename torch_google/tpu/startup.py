@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts the device: first the platform, then each part that registers something with torch.
+"""Initializes the device: first the JAX backend, then each part that is registered with torch.
 
-Only this module imports all of those parts. They do not import it: to start the device, they call
-`_C.start()`, which calls this module's `start`.
+Only this module imports all of those parts. They do not import it: to initialize the device, they
+call `_C.start()`, which calls this module's `start`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _devices = 0
 
 
 def start() -> int:
-    """Start the device and return the number of devices. Idempotent.
+    """Initialize the device and return the number of devices. Idempotent.
 
-    If an exception such as KeyboardInterrupt interrupts the start, the next call starts over.
+    If an exception such as KeyboardInterrupt interrupts initialization, the next call starts over.
     """
     global _devices
     with _lock:
@@ -35,8 +35,8 @@ def start() -> int:
 
 def _register_rooms(devices: int) -> None:
     """Register each part of the device with torch. Idempotent."""
-    # Import these modules only now, because they load JAX or register kernels that are useless
-    # before the start.
+    # Import these modules only now, because they load JAX or register kernels that cannot run until
+    # the device is initialized.
     from torch_google.tpu import composites
     from torch_google.tpu.eager import copy_kernels, recorded_operators
     from torch_google.tpu.fused import fusion

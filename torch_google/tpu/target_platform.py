@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of the platforms, and tracing for a platform other than the running one."""
+"""Names of the platforms, and tracing for a platform other than the current one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-# The platforms in order of preference. JAX uses these names to start them and to lower for them.
+# The platforms in order of preference. JAX uses the same names for its backends and for lowering.
 PLATFORMS = ("tpu", "cuda", "cpu")
 
 _TARGET: ContextVar[str | None] = ContextVar("TARGET", default=None)
@@ -20,10 +20,10 @@ def requested() -> str | None:
 
 @contextmanager
 def tracing_for(platform: str | None) -> Iterator[None]:
-    """Trace programs for a platform (tpu, cuda or cpu), even if it is not running.
+    """Trace programs for a platform (tpu, cuda or cpu), even if it is not the current one.
 
     The caller must lower the programs with `lowering_platforms=(platform,)`. The choice applies
-    only to this thread. None keeps the current choice.
+    only to this thread. None leaves the current choice unchanged.
     """
     token = _TARGET.set(platform or _TARGET.get())
     try:
