@@ -135,8 +135,8 @@ ROWS = (
     ),
 )
 
-# The columns of a table: a field of Figure, the heading, and the format of the cells. Empty columns
-# are omitted.
+# The columns of a table. Each has a field of Figure, a heading, and the format of its cells. Empty
+# columns are omitted.
 _RATIO, _COUNT = "{:.2f}", "{:,.10g}"
 _COLUMNS = (
     ("case", "case", "{}"),
@@ -200,7 +200,7 @@ def differences(root: Path) -> dict[str, tuple[str, str]]:
 
 
 def load(directory: Path) -> list[Results]:
-    """Return all runs, newest first. Runs of the same day are in reverse order of file names."""
+    """Return all runs, newest first. Runs from the same day are sorted by file name, in reverse."""
     runs = [results.read(path) for path in sorted(directory.glob("*.json"), reverse=True)]
     for run in runs:
         if run.benchmark not in SECTIONS:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A benchmark that compares torch.distributed on the device with gloo on CPU tensors."""
+"""Benchmark of torch.distributed: the cost on the device, relative to gloo on CPU tensors."""

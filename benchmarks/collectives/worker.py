@@ -23,7 +23,7 @@ _WARM_UP = 3
 
 @dataclasses.dataclass(frozen=True)
 class Timing:
-    """The seconds that a case took in each round, by device."""
+    """The seconds that a case took in each round, for each device."""
 
     case: str
     wall: dict[str, list[float]]
@@ -103,7 +103,7 @@ def measure(case: str, steps: dict[str, Callable[[], Any]], rounds: int) -> Timi
 
 
 def state_bytes(kind: str) -> int:
-    """Return how many bytes of parameters and optimizer state this rank holds."""
+    """Return the number of bytes of parameters and optimizer state on this rank."""
     model = _gpt("tpu")
     trained: torch.nn.Module = model
     if kind == "fsdp2":

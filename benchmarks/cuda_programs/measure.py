@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure first and warm starts of packed programs, and the size of their caches."""
+"""Measure cold and warm starts of packed programs, and the size of their caches."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def size(path: Path) -> int:
 
 
 def starts(name: str, par: Path, work: Path, rounds: int) -> list[Figure]:
-    """Measure first and warm starts of a program, and `cp -r` of the files that it unpacks."""
+    """Measure cold and warm starts of a program, and a `cp -r` of its unpacked files."""
     costs: dict[str, list[Cost]] = {FIRST: [], WARM: [], COPY: []}
     cache, copy = work / "cache", work / "copy"
     unpacked = 0

@@ -44,7 +44,7 @@ class Row:
 class Figure:
     """The result of a comparison. All numbers are medians over the rounds.
 
-    The ratios and `cpu_added` compare `ours` with `plain` in the same round. `found` holds the
+    The ratios and `cpu_added` compare `ours` with `plain` in the same round. `found` contains the
     descriptions that `Row.found` returned, one per round.
     """
 
@@ -60,7 +60,7 @@ class Figure:
 
 
 def measure(row: Row, directory: Path, *, rounds: int) -> Figure:
-    """Run `plain` and `ours` once per round, in alternating order, after an uncounted warm-up."""
+    """Run `plain` and `ours` once per round, in alternating order, after a discarded warm-up."""
     plain: list[tuple[float, float]] = []
     our_times: list[tuple[float, float]] = []
     descriptions: list[str] = []

@@ -99,7 +99,7 @@ def _carried(title: str, shop: Workshop, rounds: int) -> list[results.Figure]:
 
 
 def _status(rounds: int) -> list[results.Figure]:
-    """Measure `tools/import.py status` in this workspace, where it has nothing to do."""
+    """Measure `tools/import.py status` in this workspace, with no import in progress."""
     peer = status()
     samples = [measure.start(peer) for _ in range(rounds + 1)][1:]
     wall = statistics.median(sample.wall for sample in samples)

@@ -46,7 +46,7 @@ class DirectoryTree:
 
 
 def run_carry(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
-    """Rebase the series onto the first tree, and write its patches and the patched files."""
+    """Rebase the patch series onto the first tree; write the new patches and the patched files."""
     loaded, base = load_series(series), read_base(series)
     carried = carry(loaded, base, DirectoryTree(trees[0]))
     if carried.stopped:
@@ -60,7 +60,7 @@ def run_carry(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
 
 
 def run_drift(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
-    """Time the comparison of the series with the last tree, after comparing it with the others."""
+    """Time the drift check against the last tree, after an untimed check against the others."""
     del out
     loaded, base = load_series(series), read_base(series)
     for tree in trees[:-1]:
@@ -71,7 +71,7 @@ def run_drift(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
 
 
 def run_verify(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
-    """Do the work of `verify`: read and hash the whole tree, and apply the series strictly."""
+    """Perform the work of `verify`: read and hash the tree, and apply the patches strictly."""
     loaded = load_series(series)
     entries = tree_entries(trees[0])
     patched = patched_files(loaded, trees[0])
@@ -91,7 +91,7 @@ def run_read(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
 
 
 def run_strict(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
-    """Apply the series to the tree that it was written for, which is the fastest case."""
+    """Apply the patch series to the tree that it was written for, which is the fastest case."""
     del out
     return {"files": len(apply_to_snapshot(load_series(series), DirectoryTree(trees[0])))}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prepare the same series and release for three tools, each in a directory that can be reset."""
+"""Prepare the same patch series and release for three tools, each in a resettable directory."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ class Contender:
 
 
 class Workshop:
-    """A directory with the inputs of all tools. It may be deleted, and is then built again."""
+    """A directory with the inputs of all tools. If it is deleted, the next run rebuilds it."""
 
     def __init__(self, directory: Path, make: Callable[[], Upstream], *recipe: object) -> None:
-        """`make` generates the upstream. An earlier result for the same `recipe` is reused."""
+        """`make` generates the upstream project; a result for the same `recipe` is reused."""
         self.directory = directory.absolute()
         self._recipe = json.dumps([*recipe, 2])
         self._make = make
 
     def build(self) -> None:
-        """Create the trees, the series and the repository, unless an earlier run created them."""
+        """Create the trees, the patch series and the repository, unless an earlier run did."""
         stamp = self.directory / "made"
         if stamp.is_file() and stamp.read_text() == self._recipe:
             return

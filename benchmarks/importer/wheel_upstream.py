@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make an upstream project from two real wheels, a real patch series and generated patches.
+"""Build an upstream project from two real wheels, a real patch series and generated patches.
 
-Binary files are left out. The real patches come first, except those that do not apply to the old
-wheel or need a manual decision on the new one. Each generated patch inserts or replaces a line of a
-Python file that differs between the wheels, at a place where the three lines on each side are the
-same in both wheels.
+Binary files are omitted. The real patches come first, except those that do not apply to the old
+wheel or do not merge automatically into the new one. Each generated patch inserts or replaces a
+line of a Python file that differs between the wheels, at a place where the three lines on each side
+are the same in both wheels.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _texts(wheel: Path) -> dict[str, str]:
 
 
 def _usable(series: Series, old: Mapping[str, str], new: Mapping[str, str]) -> list[Patch]:
-    """Return the patches of the series that merge into the new release without manual decisions."""
+    """Return the patches of the series that merge automatically into the new release."""
     before, after = (
         DictSnapshot(label, {path: Blob(text.encode()) for path, text in texts.items()})
         for label, texts in (("old", old), ("new", new))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that the patches apply to the first wheel and need no manual decision on the second."""
+"""Test that the patches apply to the first wheel and merge automatically into the second."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Benchmark of the start-up cost of one program, packed in six ways."""
+"""Benchmark of the start-up cost of one program, packaged in six ways."""

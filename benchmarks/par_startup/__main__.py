@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the start-up of a PAR with that of programs built by other packers; see README.md."""
+"""Compare the start-up of a PAR with that of programs from other tools; see README.md."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _further_peers(shop: peers.Workshop, options: argparse.Namespace) -> list[measure.Peer]:
-    """Return the peers that the options add: a venv with another torch release, and PARs."""
+    """Return the peers that the options request: a venv with another torch release, and PARs."""
     made = []
     if options.venv_release:
         made.append(peers.venv_of(shop, options.venv_release))
@@ -76,7 +76,7 @@ def _measure(
 
 
 def _measure_starts(interpreters: list[measure.Peer], rounds: int) -> list[results.Figure]:
-    """Measure starts with `-c`, as a module, and in child processes."""
+    """Measure how the program starts with `-c`, as a module, and in child processes."""
     print("measuring starts through doors and as children ...", flush=True)
     base = interpreters[0].name
     tables = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data set that the measured DataLoader worker reads."""
+"""The dataset that the measured DataLoader worker reads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch.utils.data import Dataset
 
 
 class Twos(Dataset[torch.Tensor]):
-    """A data set of one tensor, which is computed in the process that reads it."""
+    """A dataset of one tensor, which is computed in the process that reads it."""
 
     def __len__(self) -> int:
         return 1

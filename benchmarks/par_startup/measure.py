@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start programs in turn and measure them, mainly in CPU time, because machines are shared."""
+"""Start programs in turn and measure them, mainly by CPU time, because machines are shared."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ EXPECTED = b"tensor([2., 2.])\n"
 
 
 class StartError(RuntimeError):
-    """A measured program ended with an unexpected status or output."""
+    """A measured program had an unexpected exit status or output."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Peer:
     """A program to compare with others, and how to start it.
 
-    `caches` lists the directories that a first start fills. The program must write exactly
+    `caches` lists the directories that a cold start fills. The program must print exactly
     `expected`. If `interpreter` is true, the first word of the command is an interpreter that
     accepts `-c`. If `children` is true, the program prints one more line, with the CPU seconds and
-    peak KiB of its child processes, and the sample contains these instead of the program's own.
+    peak KiB of its child processes, and the sample contains these numbers instead of the program's
+    own.
     """
 
     name: str
@@ -40,7 +41,7 @@ class Peer:
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-    """The cost of one start, in seconds and MiB. `cpu` includes system time and child processes."""
+    """The cost of one run, in seconds and MiB. `cpu` includes system time and child processes."""
 
     wall: float
     cpu: float
@@ -62,7 +63,7 @@ class Summary:
 def interleaved(
     peers: Sequence[Peer], *, rounds: int, empty_caches: bool = False
 ) -> dict[str, list[Sample]]:
-    """Start all programs once per round, in rotated order, so that load affects all equally."""
+    """Start all programs once per round, rotating the order so that load affects all equally."""
     samples: dict[str, list[Sample]] = {peer.name: [] for peer in peers}
     for number in range(rounds):
         first = number % len(peers)
@@ -108,7 +109,7 @@ def start(peer: Peer) -> Sample:
 
 
 def _split_last_line(output: bytes) -> tuple[bytes, float, int]:
-    """Split off the last line, which holds the CPU seconds and peak KiB of the child processes.
+    """Split off the last line, which contains the CPU seconds and peak KiB of the child processes.
 
     If that line is missing, append a note, so that the output differs from any expected output.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build the same program with each packer, from the same wheels, and keep it between runs."""
+"""Build the same program with each packaging tool, from the same wheels, and reuse the builds."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from collections.abc import Callable, Sequence
 from benchmarks.par_startup import measure, wheels
 
 PROGRAM = pathlib.Path(__file__).with_name("program.py")
-# The versions of the packers, which were the newest when README.md's figures were measured.
+# The versions of the packaging tools: the newest when the published figures were measured.
 PACKERS = {"pex": "2.105.2", "shiv": "1.0.8", "pyinstaller": "6.22.3"}
 
 
 class BuildError(RuntimeError):
-    """A packer or pip failed. The message ends with the last lines of the command's output."""
+    """A packaging tool or pip failed. The message ends with the last lines of its output."""
 
 
 class Workshop:
-    """A directory that contains the packed programs and keeps them between runs.
+    """A directory with the packaged programs, which later runs reuse.
 
-    directory: its path. Anything in it may be deleted, and is then built again.
+    directory: its path. If anything in it is deleted, the next run rebuilds it.
     python: the interpreter that all programs use.
     requirements: the program's dependencies, in pip's format ("torch==...").
     index: an additional package index, which pip uses only if the user's configured indexes lack
@@ -78,7 +78,7 @@ class Workshop:
     def once(self, name: str, build: Callable[[pathlib.Path], None]) -> pathlib.Path:
         """Return the directory for the program called `name`.
 
-        Call `build` to fill it, unless an earlier run built it from the same packers and wheels.
+        Call `build` to fill it, unless an earlier run built it with the same tools and wheels.
         """
         home = self._home(name)
         recipe = json.dumps([self._python, self.requirements, PACKERS])
@@ -270,7 +270,7 @@ def start(peer: measure.Peer, kind: str) -> measure.Peer:
 
 
 def torch_release(peer: measure.Peer) -> str:
-    """Return a program's version of torch, which may differ between the programs in one table."""
+    """Return the torch version of a program. The programs in one table may have different ones."""
     bare = idle(peer)
     words = [*bare.command[:2], "import torch; print(torch.__version__)"]
     done = subprocess.run(
@@ -287,7 +287,7 @@ def torch_release(peer: measure.Peer) -> str:
 
 
 def copy_of_natives(shop: Workshop) -> measure.Peer:
-    """Return a `Peer` that copies torch's libraries, which is a lower bound for the first start."""
+    """Return a `Peer` that copies torch's libraries; its cost is a lower bound for a cold start."""
     home = shop.once("cp of torch/lib", lambda home: None)
     library = next(
         (shop.directory / "venv" / "env" / "lib").glob("python3*/site-packages/torch/lib")
@@ -312,7 +312,7 @@ STARTS = {
 _CHILDREN = ("spawn child", "DataLoader worker", "torchrun worker")
 _STARTS_MODULE = "benchmarks.par_startup.starts"
 
-# The packers by name. Ratios are relative to the first one.
+# The packaging tools by name. Ratios are relative to the first one.
 BUILDERS: dict[str, Callable[[Workshop], measure.Peer]] = {
     "venv": venv,
     "pex": pex,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program that every packer packs. It does little more than `import torch`."""
+"""The program that every packaging tool packs. It does little more than `import torch`."""
 
 import torch
 

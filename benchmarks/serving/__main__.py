@@ -27,7 +27,7 @@ _WARM_UP = 0.2
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Compare the servers, or send requests to ours alone if --load is given."""
+    """Compare the servers or, with --load, send requests only to our server."""
     parser = argparse.ArgumentParser(prog="python3 -m benchmarks.serving", description=__doc__)
     parser.add_argument("--par", type=Path, help="serve.par; the default is the source")
     parser.add_argument("--rounds", type=int, default=5)

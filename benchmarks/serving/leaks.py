@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slopes of a server's memory, file descriptors and threads during a long load."""
+"""Slopes of a server's memory, file descriptors and threads during a long load test."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 from benchmarks.results import Figure
 from benchmarks.serving.processes import Sample
 
-# Seconds since the start of the load, and the processes at that time.
+# Seconds since the load test started, and a sample of each process, keyed by process ID.
 Moment = tuple[float, dict[int, Sample]]
 _DETAIL_SECONDS = 10.0  # between two rows of the details
 _HOUR = 3600.0
 
 
 def figures(moments: Sequence[Moment], case: str, subject: str, note: str) -> list[Figure]:
-    """Return the slope of each resource, per hour. `moments` are those after the warm-up."""
+    """Return the slope of each resource, per hour. `moments` must exclude the warm-up."""
     times = [elapsed for elapsed, _ in moments]
     rows = []
     for name, pids in _groups(moments).items():
@@ -62,7 +62,7 @@ def details(moments: Sequence[Moment]) -> list[dict[str, Any]]:
 
 
 def slope(times: Sequence[float], values: Sequence[float]) -> float:
-    """Return the slope of the line of least squares, per hour."""
+    """Return the slope of the least-squares line, per hour."""
     return statistics.linear_regression(times, values).slope * _HOUR
 
 

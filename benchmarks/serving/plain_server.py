@@ -16,7 +16,7 @@ from examples import model
 
 
 class DigitsAPI(LitAPI):
-    """The API as LitServe's manual recommends it, in which LitServe itself batches the tensors."""
+    """The API as LitServe's manual recommends it: LitServe itself batches the tensors."""
 
     def __init__(self, checkpoint: str, **options: Any) -> None:
         super().__init__(**options)

@@ -27,7 +27,7 @@ def free_port() -> int:
 
 @contextmanager
 def running(command: Sequence[str], port: int) -> Iterator[int]:
-    """Start a server, wait until it is healthy, and yield its session ID. Stop it at the end."""
+    """Start a server, wait until it is healthy, and yield its session ID. Stop it on exit."""
     process = subprocess.Popen(command, start_new_session=True)
     try:
         _wait_until_healthy(process, port)
@@ -50,7 +50,7 @@ def cpu_seconds(session: int) -> float:
 class Sample:
     """The resources of one process.
 
-    Resident memory would also have pages of files, which the kernel drops if it needs memory.
+    Resident memory would also include file-backed pages, which the kernel can reclaim at any time.
     """
 
     anonymous_mib: float
@@ -59,7 +59,7 @@ class Sample:
 
 
 def sample(session: int) -> dict[int, Sample]:
-    """Return the resources of each process of a session, by its process ID."""
+    """Return the resources of each process of a session, keyed by process ID."""
     samples = {}
     for pid in _session(session):
         try:

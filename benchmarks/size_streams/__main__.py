@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the device tpu with stock torch on tensor sizes that change; see README.md."""
+"""Compare the `tpu` device with stock torch on changing tensor sizes; see README.md."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def _default_peers() -> list[str]:
-    """Return all peers, omitting Inductor if there is no C++ compiler."""
+    """Return all peers, except Inductor if there is no C++ compiler."""
     has_compiler = shutil.which(os.environ.get("CXX", "g++")) is not None
     return [peer for peer in PEERS if peer != "inductor" or has_compiler]
 

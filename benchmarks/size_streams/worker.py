@@ -20,7 +20,7 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
 from benchmarks.size_streams.model import VOCABULARY, Llama
 
-# The number of warm-up steps, in which programs for constant sizes are compiled.
+# The number of warm-up steps, during which programs for constant sizes are compiled.
 WARM = 16
 PEERS = ("torch", "inductor", "strict", "fused", "compiled", "compile")
 

@@ -120,7 +120,7 @@ class Clone:
         )
 
     def digest(self) -> str:
-        """Return the SHA-256 of the program that was built last."""
+        """Return the SHA-256 of the most recently built program."""
         with (self.root / _PROGRAM).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -20,7 +20,7 @@ _HEADER = (
 
 
 class EditError(RuntimeError):
-    """An edit does not fit its file or does not change the program. The message says what to do."""
+    """An edit does not apply or does not change the program. The message says what to do."""
 
 
 class Way(enum.Enum):
@@ -86,7 +86,7 @@ class Places:
 
 @contextmanager
 def editing(edit: Edit, places: Places) -> Iterator[Callable[[str], None]]:
-    """Yield a function that makes the edit with a given word. Revert the edit at the end."""
+    """Yield a function that applies the edit with a given word. Revert the edit on exit."""
     if edit.way is Way.SERIES:
         with _patching(edit, places) as make:
             yield make
@@ -102,7 +102,7 @@ def editing(edit: Edit, places: Places) -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def _patching(edit: Edit, places: Places) -> Iterator[Callable[[str], None]]:
-    """Yield a function that makes the edit, with a given word, by adding a patch to the series."""
+    """Yield a function that applies the edit by adding a patch to the patch series."""
     index, patch = places.series / "series", places.series / _PATCH
     listed, before = index.read_text(), _text(edit, places.source / edit.path)
 
@@ -134,7 +134,7 @@ def _edited(edit: Edit, text: str, word: str) -> str:
 
 
 def _write(file: Path, text: str) -> None:
-    """Replace a file by renaming, because writing to it would also change its other hard links."""
+    """Replace a file by rename; writing in place would also change its other hard links."""
     staged = file.with_name(f".{file.name}.edited")
     staged.write_text(text, encoding="utf-8")
     staged.replace(file)

@@ -20,7 +20,7 @@ NOTHING = "nothing"
 class Figure:
     """The result for one edit: the medians of the fields of `Build` over the rounds.
 
-    `walls` holds the wall time of each round, `runners` the counts of the last round.
+    `walls` contains the wall time of each round, `runners` the counts of the last round.
     """
 
     name: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test the whole benchmark with a fake Bazel: edits are made, built and reverted."""
+"""Test the whole benchmark with a fake Bazel: edits are applied, built and reverted."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Figure:
 def interleaved(
     case: str, peers: Sequence[Peer], *, threads: int, rounds: int
 ) -> dict[str, list[Sample]]:
-    """Train with each build once per round, in rotated order, so that load affects all equally."""
+    """Train with each build once per round, rotating the order so that load affects all equally."""
     samples: dict[str, list[Sample]] = {peer.name: [] for peer in peers}
     for number in range(rounds):
         first = number % len(peers)

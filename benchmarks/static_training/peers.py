@@ -41,7 +41,7 @@ def lesser(peer: Peer) -> list[Peer]:
 
 
 def packed_data(peer: Peer, target: pathlib.Path) -> pathlib.Path:
-    """Write the digits data set from a PAR to `target`, for peers that do not contain it."""
+    """Write the digits dataset from a PAR to `target`, for peers that do not contain it."""
     done = subprocess.run(
         [*peer.command, "data"],
         env=dict(peer.environment),

@@ -30,7 +30,7 @@ def markdown(case: Case, figures: Sequence[Figure], *, threads: int) -> str:
 
 
 def makes(made_of: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a Markdown table of the settings with which each torch was built."""
+    """Return a Markdown table of the build settings of each torch."""
     lines = [
         "Build settings of each torch",
         "",

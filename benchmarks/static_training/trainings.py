@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions for the training runs in `CASES`. Each warms up, and returns the measured cost."""
+"""The training runs in `CASES`, as functions that warm up and return the measured cost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.static_training.cases import CASES
 from benchmarks.tpu_eager.models import workload
 from examples import digits, training
 
-# The number of warm-up steps, in which torch's libraries select and generate kernels.
+# The number of warm-up steps, during which torch's libraries select and generate kernels.
 _WARM = 3
 
 
@@ -28,7 +28,7 @@ class Cost:
 
 
 def digits_training(count: int, *, threads: int, data: pathlib.Path | None) -> Cost:
-    """Train the network of examples/train for `count` epochs. `data` defaults to packed digits."""
+    """Train examples/train's network for `count` epochs. `data` defaults to the PAR's digits."""
     rows = digits.read(data or digits.packed())
 
     def epochs(number: int) -> float:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the device tpu, on a CPU, with torch, JAX and torchax; see README.md."""
+"""Compare the `tpu` device, on a CPU, with torch, JAX and torchax; see README.md."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from benchmarks.tpu_eager.measure import environment, pin
 
-# The number of processes that run with a filled cache, whose median is reported.
+# The number of processes to run with a filled cache. The median of their times is reported.
 WARM_RUNS = 3
 
 

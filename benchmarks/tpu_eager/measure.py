@@ -19,7 +19,7 @@ from benchmarks.tpu_eager.cases import CASES, Case
 _ROOT = Path(__file__).resolve().parents[2]
 
 
-# The answers of one worker process of each program, with one answer per round.
+# For each program, the answers from one worker process, one per round.
 Answers = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
@@ -27,8 +27,8 @@ Answers = Mapping[str, Sequence[Mapping[str, Any]]]
 class Figure:
     """The cost of a case in one program: median seconds over all rounds of all processes.
 
-    `ratio` compares its CPU time with that of the case's first program: the median over the rounds
-    of a process, and then over the processes. `lowest` and `highest` are the extremes over the
+    `ratio` compares its CPU time with that of the case's first program: the median over each
+    process's rounds, and then over the processes. `lowest` and `highest` are the extremes over the
     processes, because costs differ between processes more than within one. `value` is the result of
     the third run, which must agree in all programs. `error` says why a program has no figures.
     """
@@ -60,7 +60,7 @@ class Worker:
         )
 
     def ask(self, case: str, seconds: float) -> dict[str, Any]:
-        """Ask the worker to run a case for `seconds` seconds, and return its answer.
+        """Have the worker run a case for `seconds` seconds, and return its answer.
 
         If the worker has died, return an answer with an error.
         """
@@ -138,7 +138,7 @@ def _measured_rounds(
 ) -> Answers:
     """Run a case once per round in each worker.
 
-    Rotate the order of the workers, so that load affects all equally.
+    Rotate the order of the workers, so that machine load affects all equally.
     """
     taking = [peer for peer in CASES[name].peers if peer in workers]
     answers: dict[str, list[dict[str, Any]]] = {peer: [] for peer in taking}

@@ -27,7 +27,7 @@ SETTINGS: dict[str, tuple[str, str | None, str]] = {
 
 
 class Torch:
-    """The workloads of the program called `name`, which run in this process."""
+    """The workloads, run in this process with the settings `SETTINGS[name]`."""
 
     def __init__(self, name: str) -> None:
         self.device, mode, self._compiled = SETTINGS[name]

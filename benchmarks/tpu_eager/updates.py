@@ -19,7 +19,7 @@ def adamw(
 ) -> tuple[Arrays, dict[str, Any]]:
     """Apply a step of torch.optim.AdamW(lr=1e-3).
 
-    `state` holds the step count, and the running means of the gradients and of their squares.
+    `state` contains the step count, and the running means of the gradients and of their squares.
     """
     step = state["step"] + 1
     mean = {n: state["mean"][n] * 0.9 + grads[n] * 0.1 for n in grads}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one of the compared programs: read the names of cases, and answer with their costs.
+"""Run one of the compared programs: read requests for cases, and print the cost of each.
 
 Usage: `python3 -m benchmarks.tpu_eager.worker PEER`. Requests and answers are lines of JSON. A
 request is `{"case", "seconds"}`. An answer is `{"error"}`, or `{"cpu", "wall", "count", "value"}`
@@ -21,8 +21,8 @@ import torch
 from benchmarks.tpu_eager.cases import CASES, Case
 from benchmarks.tpu_eager.torch_peers import SETTINGS, Torch
 
-# The number of operators issued in a row. Fused mode only records them, because it starts to run
-# operators only after recording more of them.
+# The number of operators issued in a row. Fused mode only records this many: it starts to run
+# operators only after it has recorded more.
 _BURST = 48
 # The number of warm-up runs. The result of the last one must agree in all programs.
 _WARM = 3
@@ -42,7 +42,7 @@ class _Ready:
 
 def main(argv: list[str]) -> int:
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # The output of libraries must not mix with the answers.
+    os.dup2(2, 1)  # Library output must not mix with the answers.
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     peer: Any = None
     ready: dict[str, _Ready] = {}
