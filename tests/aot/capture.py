@@ -21,9 +21,9 @@ from torch_google.tpu.runtime import compiler
 
 
 class Capture:
-    """Captures programs that operators run on the `cpu` platform, and lowers them for `platform`.
+    """The programs that operators run on the `cpu` platform, captured and lowered for `platform`.
 
-    A program that this process has compiled before is captured again, but not compiled again.
+    A program that this process has already compiled is captured again, but not recompiled.
     """
 
     def __init__(self, store: Store, platform: str = "tpu") -> None:
@@ -38,7 +38,7 @@ class Capture:
         self._compiled = compiler.compiled
 
     def take(self) -> tuple[Program, ...]:
-        """Return the distinct programs that were captured since the last call of `take`."""
+        """Return the distinct programs that were captured since the last call to `take`."""
         programs = tuple(self._programs.values())
         self._programs.clear()
         return programs

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A child process that answers questions, and is replaced if it dies or hangs."""
+"""A child process that handles requests, and is replaced if it dies or hangs."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from typing import Any, Self
 
 Serve = Callable[..., Callable[[Any], Any]]
 
-# A child also counts as hung if an answer takes this multiple of its CPU limit in wall-clock time,
+# A child also counts as hung if a request takes this multiple of its CPU limit in wall-clock time,
 # because it may be blocked without using the CPU.
 _STUCK = 5
 
 
 class Died(Exception):
-    """The child ended before it answered. The message contains its exit status."""
+    """The child exited before it responded. The message contains its exit status."""
 
 
 class Hung(Exception):
@@ -32,13 +32,13 @@ class Hung(Exception):
 
 
 class Child:
-    """A child process, started by the first question and stopped at the end of the context."""
+    """A child process, started by the first request and stopped at the end of the context."""
 
     def __init__(self, serve: Serve, *args: Any, seconds: float, most: int = 1000) -> None:
-        """`serve(*args)` runs in the child and returns the function that answers questions.
+        """`serve(*args)` runs in the child and returns the function that handles requests.
 
-        `seconds` limits the CPU time of an answer rather than its wall-clock time, which depends on
-        the load of the machine. A child is replaced after `most` answers, to limit its memory.
+        `seconds` limits the CPU time of a request rather than its wall-clock time, which depends on
+        the load of the machine. A child is replaced after `most` requests, to limit its memory.
         """
         self._serve = serve
         self._args = args
@@ -49,10 +49,11 @@ class Child:
         self._connection: Connection | None = None
 
     def ask(self, question: Any) -> Any:
-        """Return the child's answer to a question.
+        """Send a request to the child, and return its response.
 
-        Raises Died if the child dies, or Hung if it hangs; the next question then starts a new
-        child. Raises a RuntimeError with the child's traceback if answering raises an error.
+        Raises Died if the child dies, or Hung if it hangs; the next request then starts a new
+        child. Raises a RuntimeError with the child's traceback if handling the request raises an
+        error.
         """
         if self._answers >= self._most:
             self.stop()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that only the current question is lost if a child dies or hangs."""
+"""Test that only the current request is lost if a child dies or hangs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chips for which programs are compiled. Compiling needs only their descriptions."""
+"""The chips that programs are compiled for. Compiling needs only their descriptions."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import jax
 
-# The platform of each chip, for which its programs are lowered.
+# The platform of each chip. Programs for a chip are lowered for its platform.
 PLATFORMS = {"v5e": "tpu", "v6e": "tpu", "h100": "cuda"}
 
 
 def device(chip: str) -> jax.Device:
     """Return a device for compiling only. Raises RuntimeError if its compiler is missing."""
-    # Import JAX only now, because its import reads the environment.
+    # Import JAX lazily, because importing it reads environment variables.
     from jax.experimental import topologies
 
     if PLATFORMS[chip] == "tpu":

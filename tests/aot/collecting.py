@@ -13,7 +13,7 @@ from tests.aot.rows import Case, Program, Sample
 from tests.aot.store import Store
 
 _SECONDS = 600
-# Part of the error that `dtypes.check` raises when Capture calls it for the `tpu` platform.
+# Part of the error message that `dtypes.check` raises when Capture calls it for the `tpu` platform.
 _DTYPE_REFUSED = "the platform tpu has no torch."
 # The number of cases after which a new child starts, because compiled programs are never freed.
 _CASES = 300
@@ -22,7 +22,7 @@ _CASES = 300
 def collect(
     cases: Sequence[Case], store: Store, *, platform: str, samples: int | None = None
 ) -> Iterator[tuple[Case, list[Sample]]]:
-    """Run the cases that the store lacks, and yield the samples of all cases in order.
+    """Run the cases that are not yet in the store, and yield the samples of all cases in order.
 
     Their programs are lowered for `platform`, tpu or cuda. Use a separate store for each platform.
     """
@@ -74,7 +74,7 @@ def _serve(folder: str, platform: str, count: int | None) -> Callable[[Case], li
             return [Sample(0, capture.take())]
         found = []
         for index, call in subjects.calls(case, count):
-            # Evict all compiled programs, because Capture does not see a call whose program is
+            # Evict all compiled programs, because Capture cannot observe calls to a program that is
             # already compiled.
             _C.clear_programs()
             found.append(_run(capture, index, call))

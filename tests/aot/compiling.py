@@ -23,7 +23,7 @@ _PROGRAMS = 400
 def compile_programs(
     digests: Sequence[str], store: Store, chip: str, *, seconds: float = SECONDS
 ) -> Iterator[Compilation]:
-    """Compile programs that `chip` has no outcome for, and yield the outcomes of all programs."""
+    """Compile programs that have no outcome for `chip` yet; yield the outcomes of all programs."""
     known = store.compilations(chip)
     with Child(_serve, chip, seconds=seconds, most=_PROGRAMS) as child:
         for digest in digests:

@@ -31,7 +31,7 @@ def read(folder: Path = FOLDER) -> dict[Key, Row]:
 
 
 def write(rows: Iterable[Row], folder: Path = FOLDER) -> None:
-    """Add `rows` to the golden files, replacing those of the same cases."""
+    """Add `rows` to the golden files, replacing existing rows for the same cases."""
     known = read(folder) | {(row.chip, row.case): row for row in rows}
     folder.mkdir(exist_ok=True)
     for chip in dict.fromkeys(chip for chip, _ in known):
@@ -60,7 +60,7 @@ def text(rows: Mapping[Key, Row], chip: str) -> str:
 
 
 def surprise(row: Row, known: Mapping[Key, Row]) -> str:
-    """Return how a row differs from the golden file, or an empty string if it does not."""
+    """Return how a row differs from the golden file, or an empty string if it matches."""
     before = known.get((row.chip, row.case))
     if before is None:
         return f"{row}: not in the golden"

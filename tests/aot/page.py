@@ -47,7 +47,7 @@ def write(rows: Mapping[Key, Row], reasons: Exceptions, file: Path = FILE) -> No
 
 
 def summary(rows: Iterable[Row]) -> str:
-    """Return the counts of the rows as text, with one line per chip, check and dtype."""
+    """Return the row counts as text, with one line per chip, check and dtype."""
     lines = []
     for (chip, check, dtype), group in _groups(rows).items():
         lines.append(f"{chip} {dtype} {check}: {_count(group)}")
@@ -87,9 +87,9 @@ def _count(rows: list[Row]) -> str:
 
 
 def _failures(rows: list[Row], reasons: Exceptions) -> list[str]:
-    """Return the table lines of the failures: one per subject, check and result.
+    """Return the table rows for the failures: one per subject, check and result.
 
-    A line names all dtypes and chips with the same result.
+    A row lists all dtypes and chips with the same result.
     """
     places: dict[tuple[str, str, str, str], list[Row]] = {}
     for row in rows:

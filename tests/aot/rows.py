@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data classes for cases, for the programs that the device compiles for them, and for outcomes."""
+"""Data classes for cases, the programs that the device compiles for them, and their outcomes."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Row:
 def judge(
     case: Case, chip: str, samples: Sequence[Sample], compiled: Mapping[str, Compilation]
 ) -> Row:
-    """Return the row of a case, given its samples and the outcomes by digest (`compiled`).
+    """Return the row of a case, given its samples and a map from digests to outcomes (`compiled`).
 
     Raises KeyError if `compiled` lacks one of the case's programs.
     """

@@ -6,7 +6,7 @@
 
 Subjects are names from torch's op_db and module_db, or from the tables in steps.py and kernels.py.
 Exit status 0: every outcome matches the golden files. 1: an outcome differs or, with --update, a
-failure has no reason.
+failure has no entry in exceptions.json.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _selected(options: argparse.Namespace) -> list[Case]:
 def _compiled(
     collected: Mapping[Case, list[Sample]], store: Store, chip: str, *, only_known: bool
 ) -> dict[str, Compilation]:
-    """Compile the programs of the cases for a chip, those of training steps last."""
+    """Compile the programs of the cases for a chip, leaving those of training steps for last."""
     if only_known:
         return store.compilations(chip)
     compiled: dict[str, Compilation] = {}
@@ -127,7 +127,7 @@ def _surprises(rows: Sequence[Row]) -> list[str]:
 
 
 def _updated(rows: Sequence[Row]) -> list[str]:
-    """Update the golden files and TABLE.md. Return errors for missing and unused reasons."""
+    """Update the golden files and TABLE.md. Return errors for missing and unused exceptions."""
     # Under `bazel run`, the golden files next to __file__ are copies. Write to the workspace.
     root = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
     folder = Path(root, "tests/aot") if root else Path(__file__).parent

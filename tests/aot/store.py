@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Store cases, their programs by digest, and the outcomes for each chip in a directory."""
+"""Store cases, their programs (keyed by digest) and the outcomes for each chip in a directory."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Store:
         self._append("cases.jsonl", {"case": asdict(case), "samples": [asdict(s) for s in samples]})
 
     def cases(self) -> dict[Case, list[Sample]]:
-        """Return the samples of each stored case. The last entry for a case counts."""
+        """Return the samples of each stored case. The last entry for a case wins."""
         return {
             Case(**line["case"]): [_sample(sample) for sample in line["samples"]]
             for line in self._lines("cases.jsonl")
@@ -52,7 +52,7 @@ class Store:
         self._append(f"{chip}.jsonl", asdict(result) | {"outcome": result.outcome.value})
 
     def compilations(self, chip: str) -> dict[str, Compilation]:
-        """Return the outcomes for a chip, by program digest."""
+        """Return the outcomes for a chip, keyed by program digest."""
         lines = self._lines(f"{chip}.jsonl")
         results = [Compilation(**line | {"outcome": Outcome(line["outcome"])}) for line in lines]
         return {result.digest: result for result in results}

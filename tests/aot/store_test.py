@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that the store keeps the results of an interrupted run."""
+"""Test that the results of an interrupted run survive in the store."""
 
 from __future__ import annotations
 

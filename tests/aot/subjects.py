@@ -21,8 +21,8 @@ from tests.conformance.trial import applies, few
 # The index of a sample, and a function that runs it on the device.
 Call = tuple[int, Callable[[], object]]
 
-# The default numbers of samples. As in the conformance tests, the first sample comes first, and
-# random ones follow.
+# The default numbers of samples: op_db's first sample, then random ones, as in the conformance
+# tests.
 _SAMPLES, _FEWER_SAMPLES = 5, 2
 
 _MODULES = {info.name: info for info in module_db}

@@ -64,11 +64,11 @@ class FaultProxy:
 
     @property
     def url(self) -> str:
-        """The URL at which the proxy listens."""
+        """The URL that the proxy listens on."""
         return f"http://127.0.0.1:{self._http.server_address[1]}"
 
     def close(self) -> None:
-        """Stop listening, and reset hanging requests."""
+        """Stop listening, and reset the connections of hanging requests."""
         self.closed.set()
         self._http.shutdown()
         self._http.server_close()

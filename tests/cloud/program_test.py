@@ -14,7 +14,7 @@ from tests.cloud.fault_proxy import Fault, Kind
 from tests.cloud.stores import Store
 from tools.par.testing.budget import only_full
 
-# The HTTP method with which each store uploads a file.
+# The HTTP method that each store's client uses to upload a file.
 _UPLOAD = {"s3": "PUT", "gs": "POST"}
 _SCHEMES = [stores.SCHEMES[0], *only_full(*stores.SCHEMES[1:])]
 
@@ -29,8 +29,8 @@ def _store(request: pytest.FixtureRequest) -> Iterator[Store]:
 def test_a_writer_that_is_killed_leaves_the_older_checkpoint(store: Store, form: str) -> None:
     name, flag = f"killed/{form}", f"--format={form}"
     assert store.run(name, flag)[0] == "no checkpoint"
-    # In the second run, make every upload hang, and kill the program while it waits. The server
-    # thus receives no part of that save.
+    # In the second run, make every upload hang, and kill the program while it waits, so that the
+    # server receives no part of that save.
     hang = Fault(Kind.HANG, _UPLOAD[store.scheme], times=100)
     with store.proxy.faults(hang), store.start(name, flag) as writer:
         try:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Test that torch's CPU kernels and the compiled programs give the same results on the device.
 
-The other tests in this directory compare only the compiled programs with the CPU. The samples are
-those of op_db. The default run covers some of the operators, the full run all of them.
+The other tests in this directory compare only the results of compiled programs with the CPU's. The
+samples are those of op_db. The default run covers some of the operators, the full run all of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.conformance import samples, verify
 from tests.conformance.tolerances import tolerance
 from tools.par.testing import budget
 
-# The default run takes about this many operators, evenly spaced in the sorted list.
+# The default run covers about this many operators, evenly spaced in the sorted list.
 _PARTS = 31
 _DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64)
 
@@ -76,7 +76,7 @@ def _results(op: Any, sample: samples.Sample, enabled: bool) -> list[Any] | str:
 
 def _call(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
     results = function(*args, **kwargs)
-    # Return the arguments, too, because some operators write to them.
+    # Also return the arguments, because some operators write to them.
     return results, [leaf for leaf in pytree.tree_leaves(args) if isinstance(leaf, torch.Tensor)]
 
 

@@ -20,7 +20,7 @@ _SMALLEST = 2.0**-126
 def differs(draws: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> str:
     """Return how the distributions of two samplers differ, or "" if they agree.
 
-    `draws` and `expected` each hold RUNS draws.
+    `draws` and `expected` contain RUNS draws each.
     """
     actual = np.stack([_numbers(draw) for draw in draws])
     reference = np.stack([_numbers(draw) for draw in expected])
@@ -62,7 +62,7 @@ def _ranks(actual: np.ndarray, reference: np.ndarray) -> str:
 
 
 def _ahead(one: np.ndarray, other: np.ndarray, near: float) -> np.ndarray:
-    """Return how far the distribution function of `one` exceeds that of `other`, at each value.
+    """Return how far the empirical CDF of `one` exceeds that of `other`, at each value.
 
     Values of `other` that are larger by at most `near` count as equal.
     """

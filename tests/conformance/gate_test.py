@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that a subset of the comparison has the outcomes in the golden files.
+"""Test that the outcomes of some of the checks match the golden files.
 
 The default run covers a quarter of the operators in float32. The full run covers all operators in
-float32, all refusals, and a subset of the operators for the other dtypes and kinds of check.
+float32, every `refused` check, and a subset of the operators for the other dtypes and kinds of
+check.
 """
 
 from collections.abc import Callable

@@ -29,7 +29,7 @@ def read(folder: Path = FOLDER) -> dict[Key, Row]:
 
 
 def write(rows: Iterable[Row], folder: Path = FOLDER) -> None:
-    """Add `rows` to the golden files, replacing those with the same key."""
+    """Add `rows` to the golden files, replacing existing rows with the same key."""
     known = read(folder) | {row.key: row for row in rows}
     folder.mkdir(exist_ok=True)
     for dtype in dict.fromkeys(row.dtype for row in known.values()):
@@ -52,7 +52,7 @@ def text(rows: Mapping[Key, Row], dtype: str) -> str:
 def surprise(row: Row, known: Mapping[Key, Row]) -> str:
     """Return how a row differs from the golden file, or an empty string if it agrees.
 
-    If the row ran fewer samples than the golden file's, ignore golden failures in later samples.
+    If the row ran fewer samples than the golden file has, ignore golden failures in later ones.
     """
     before = known.get(row.key)
     if before is None:

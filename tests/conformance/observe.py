@@ -20,9 +20,9 @@ from tests.conformance.samples import Sample, placed
 
 @dataclass
 class Seen:
-    """The record of a call: its results on the CPU, and strings that must be equal on both devices.
+    """The record of a call: CPU copies of its results, and strings to compare across devices.
 
-    `layouts` holds the strides of the results, `facts` everything else, such as whether out= was
+    `layouts` contains the strides of the results, `facts` everything else, such as whether out= was
     returned.
     """
 
@@ -32,8 +32,8 @@ class Seen:
     result: Any = None  # The unflattened result, for checks of single operators.
     random: bool = False
     parts: int = 0  # The number of values per call; 0 if there was only one call.
-    # For the `out` check on the CPU: the values written to out=. `values` then holds the results of
-    # a call without out=.
+    # For the `out` check on the CPU: the values written to out=. `values` then contains the results
+    # of a call without out=.
     own: list[Any] = field(default_factory=list)
 
 

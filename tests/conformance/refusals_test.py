@@ -21,7 +21,7 @@ autoload()
 _ACCEPTED = "the CPU also accepts it; only other devices refuse it"
 _OTHER_WORDS = "the CPU raises a different message, which the device repeats"
 
-# The error inputs whose outcome differs from op_db's declaration, by operator and position.
+# The error inputs whose outcome differs from op_db's declaration, keyed by operator and position.
 EXCEPTIONS = {
     ("__rmod__", 0): _ACCEPTED,
     ("__rpow__", 0): _ACCEPTED,
@@ -56,9 +56,9 @@ def refused_otherwise(op: OpInfo, error_input: ErrorInput) -> str | None:
 
 
 def unexpected(op: OpInfo, inputs: Sequence[ErrorInput], known: set[int]) -> dict[int, str | None]:
-    """Return the outcomes that EXCEPTIONS does not predict, by position of the error input.
+    """Return the outcomes that EXCEPTIONS does not predict, keyed by the error input's position.
 
-    `known` holds the positions at which a difference is expected.
+    `known` contains the positions at which a difference is expected.
     """
     outcomes = {position: refused_otherwise(op, each) for position, each in enumerate(inputs)}
     return {
@@ -124,7 +124,7 @@ def moved(value: Any, device: str, floats: torch.dtype | None = None) -> Any:
 
 
 def writes(op: OpInfo, sample: SampleInput) -> dict[str, Callable[[str], Any]]:
-    """Return, by name, functions that write a result into a tensor of a different dtype.
+    """Return functions that write a result into a tensor of a different dtype, keyed by name.
 
     Each function takes the device as its argument.
     """

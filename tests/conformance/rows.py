@@ -79,7 +79,7 @@ class Row:
 
 
 def add(row: Row, outcome: Outcome, index: int | None, message: str) -> Row:
-    """Return the row with one more sample added. The message of the first failure is kept."""
+    """Return the row with one more sample added. Keep the message of the first failure."""
     good = outcome is Outcome.PASSED
     more = replace(row, samples=row.samples + 1, passed=row.passed + good, taken=row.taken + 1)
     if row.first is not None:

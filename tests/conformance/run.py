@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the device tpu with the CPU on the sample inputs of torch's op_db.
+"""Compare results on the `tpu` device with the CPU's, on the sample inputs of torch's op_db.
 
     python -m tests.conformance.run --ops add,mul --dtype float32 --samples 5
     python -m tests.conformance.run --rows outcomes.jsonl --samples all --update     # takes hours
 
 Operators have the names that torch's op_db uses (`linalg.svd`, `nn.functional.conv2d`,
 `div.floor_rounding`); `fft.*` matches all names with that prefix. Exit status 0: every outcome
-matches the golden files. 1: an outcome differs or, with --update, a failure has no reason.
+matches the golden files. 1: an outcome differs or, with --update, a failure has no entry in
+exceptions.json.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def _surprises(results: Sequence[Row]) -> list[str]:
 
 
 def _updated(results: Sequence[Row]) -> list[str]:
-    """Update the golden files and TABLE.md. Return errors for missing and unused reasons."""
+    """Update the golden files and TABLE.md. Return errors for missing and unused exceptions."""
     # Under `bazel run`, the golden files next to __file__ are copies. Write to the workspace.
     root = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
     folder = Path(root, "tests/conformance") if root else Path(__file__).parent

@@ -59,7 +59,7 @@ def first(op: Any, dtype: torch.dtype, count: int | None) -> list[Sample]:
 
 
 def source_of(op: Any, dtype: torch.dtype) -> torch.dtype | None:
-    """Return the dtype from which the samples for `dtype` are cast, or None if there is none."""
+    """Return the dtype that the samples for `dtype` are cast from, or None if there is none."""
     return next((source for source in (dtype, *_SOURCES) if source in op.dtypes), None)
 
 
@@ -88,7 +88,7 @@ def _cast(sample: Any, source: torch.dtype, dtype: torch.dtype) -> SampleInput:
 def _order(total: int, few: int) -> list[int]:
     """Return the order of samples: the first one, `few` - 1 random ones, then the rest, shuffled.
 
-    The order is random because samples are often a Cartesian product, so that every n-th sample
+    The order is random because samples are often a Cartesian product: taking every n-th sample
     might miss some values of a factor.
     """
     others = range(1, total)

@@ -66,7 +66,7 @@ def sweep(
     file: Path | None,
     again: bool,
 ) -> Iterator[Row]:
-    """Run the tasks whose rows `file` lacks, append their rows to it, and yield all rows.
+    """Run the tasks that have no rows in `file`, append their rows to it, and yield all rows.
 
     `samples` is the number per row: infinity for all, None for as many as gate_test.py runs. If
     `again` is set, rerun the rows that did not pass.
@@ -91,6 +91,6 @@ def sweep(
 
 
 def read(file: Path) -> dict[tuple[str, str, str], Row]:
-    """Return the rows in `file` by key. If a key occurs more than once, the last row counts."""
+    """Return the rows in `file`, keyed by `Row.key`. The last row with a given key wins."""
     lines = file.read_text(encoding="utf-8").splitlines()
     return {row.key: row for row in map(rows.from_json, lines)}

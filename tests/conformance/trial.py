@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one check of one operator in one dtype: compare tpu with the CPU on op_db's samples."""
+"""Run one check of one operator in one dtype: compare results on tpu with the CPU's."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _values(
 def _rebuilt(op: Any, sample: Sample, got: Seen, expected: Seen, allowed: Any) -> str | None:
     """Check the results of each call by reconstruction.
 
-    Return how they are wrong, or None if the operator cannot be checked like this.
+    Return how they are wrong, or None if the operator cannot be checked this way.
     """
     width = expected.parts or max(len(expected.values), 1)
     for start in range(0, max(len(expected.values), 1), width):
@@ -185,9 +185,9 @@ def _expected(op: Any, check: str, sample: Sample) -> Seen | None:
     try:
         observation = _look(op, check, sample, _CPU)
         if check == "out" and not observation.random:
-            # Some CPU kernels write wrong values to out=, so compare with a call without out=. Also
-            # accept the values that were written, because torch composes some out= variants from
-            # other operators on every device.
+            # Some CPU kernels write wrong values to out=, so compare with the results of a call
+            # without out=. Also accept the values that the CPU wrote to out=, because torch
+            # composes some out= variants from other operators on every device.
             observation.own = observation.values
             values = _look(op, "forward", sample, _CPU).values
             observation.values = values * (len(observation.values) // max(len(values), 1))

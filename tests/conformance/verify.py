@@ -140,7 +140,7 @@ def _leaf(one: Any, other: Any, position: int, close: Close | None) -> str:
 def _picks(position: int, *, indices_only: bool = False) -> Checker:
     """Return a checker that compares the elements selected by indices, not the indices themselves.
 
-    Equal elements may thus be in any order. `position` is that of the `dim` argument, which
+    So equal elements may be in any order. `position` is the index of the `dim` argument, which
     defaults to -1.
     """
 

@@ -51,7 +51,7 @@ class Workspace:
         return self.root / path
 
     def edit_lock(self, **packages: Mapping[str, Any]) -> None:
-        """Add `packages` to the lock file, replacing those with the same name."""
+        """Add `packages` to the lock file, replacing existing packages with the same name."""
         path = self.file("requirements.lock.json")
         lock = json.loads(path.read_text())
         lock["packages"].update(packages)

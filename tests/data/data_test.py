@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Load from each kind of path, with and without workers, and resume exactly, also after SIGKILL."""
+"""Test loading from each kind of path, with and without workers, and exact resumption."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _parsed_flags() -> None:
 
 @contextmanager
 def _place(scheme: str, folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield a folder of a scheme, and the environment in which clients reach it."""
+    """Yield the path of a folder on `scheme`, and the environment variables to access it."""
     if scheme == "file":
         yield str(folder), dict(os.environ)
         return

@@ -27,21 +27,21 @@ class GrainLoader:
         self._iterator = _iterator(records.Records(path), workers, np.asarray)
 
     def __iter__(self) -> Iterator[list[int]]:
-        """Yield batches, as the indices of their records."""
+        """Yield each batch as the list of its records' indices."""
         for batch in self._iterator:
             yield [int(row[0]) for row in batch]
 
     def state(self) -> Any:
-        """Return a state that JSON can store."""
+        """Return the loader's state, which is JSON-serializable."""
         return self._iterator.get_state()
 
     def resume(self, state: Any) -> None:
-        """Continue after the last batch before `state`."""
+        """Restore `state`, and continue with the next batch."""
         self._iterator.set_state(state)
 
 
 class ArrayRecordLoader(GrainLoader):
-    """The same, from an array_record file. Its reader is C++ that opens only local files."""
+    """A GrainLoader for an array_record file, whose C++ reader opens only local files."""
 
     def __init__(self, path: str, workers: int) -> None:
         if gfile.is_remote(path):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Print the batches of a loader, and save its state after each one. Resume from the saved state.
 
-The test kills this program between two batches, or within a save.
+The test kills this program between two batches, or during a save.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _WORKERS = flags.DEFINE_integer("workers", 0, "Processes that load.")
 
 
 def create(name: str, path: str, workers: int) -> Any:
-    """Return a loader by its name. Import only the libraries that it needs."""
+    """Return the loader called `name`. Import only the libraries that it needs."""
     module, _, kind = LOADERS[name].partition(":")
     return getattr(importlib.import_module(module), kind)(path, workers)
 
 
 def main(argv: Sequence[str]) -> int:
-    """Load all batches that are left."""
+    """Load all remaining batches."""
     loader = create(_LOADER.value, _RECORDS.value, _WORKERS.value)
     step = 0
     if gfile.Exists(_STATE.value):

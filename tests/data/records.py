@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A data set of fixed-size records in a file at any path that gfile supports."""
+"""A dataset of fixed-size records in a file at any path that gfile supports."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _BYTES = WIDTH * 4
 
 
 def write(path: str, count: int) -> None:
-    """Write `count` records. All numbers of a record are its index."""
+    """Write `count` records. Every number in a record is the record's index."""
     numbers = np.repeat(np.arange(count, dtype=np.int32), WIDTH)
     with gfile.Open(path, "wb") as file:
         file.write(numbers.tobytes())
 
 
 class Records:
-    """A map-style data set, for torchdata and for grain.
+    """A map-style dataset, for torchdata and for grain.
 
-    Each thread of each process opens the file for itself: readers that share an open file also
-    share its position, and grain reads with several threads.
+    Each thread of each process opens the file separately, because readers that share an open file
+    also share its position, and grain reads with several threads.
     """
 
     def __init__(self, path: str) -> None:
@@ -38,7 +38,7 @@ class Records:
         return self._count
 
     def __getitem__(self, index: int) -> np.ndarray:
-        """Return the record at `index`, int32 [WIDTH]. It can be written to, as torch requires."""
+        """Return the record at `index`, int32 [WIDTH]. The array is writable, as torch requires."""
         local = self._local
         if getattr(local, "pid", None) != os.getpid():
             local.file, local.pid = gfile.Open(self._path, "rb"), os.getpid()

@@ -31,20 +31,20 @@ class TorchdataLoader:
         self._epoch = 0
 
     def __iter__(self) -> Iterator[list[int]]:
-        """Yield batches, as the indices of their records."""
+        """Yield each batch as the list of its records' indices."""
         while self._epoch < EPOCHS:
-            # A resumed epoch takes other numbers from the generator, so without a seed of its own,
-            # the next epoch would have another order.
+            # A resumed epoch draws different random numbers, so seed each epoch separately.
+            # Otherwise the order of the next epoch would change.
             self._generator.manual_seed(_SEED + self._epoch)
             for batch in self._loader:
                 yield batch[:, 0].tolist()
             self._epoch += 1
 
     def state(self) -> Any:
-        """Return a state that torch.save can store. It contains the generator's state."""
+        """Return the loader's state, including its generator's, for torch.save."""
         return {"epoch": self._epoch, "loader": self._loader.state_dict()}
 
     def resume(self, state: Any) -> None:
-        """Continue after the last batch before `state`."""
+        """Restore `state`, and continue with the next batch."""
         self._epoch = state["epoch"]
         self._loader.load_state_dict(state["loader"])

@@ -147,7 +147,7 @@ def dcp_save_forever(rank: Rank) -> float:
 
 @case(modes=())
 def dcp_load_what_is_whole(rank: Rank) -> float:
-    """Load the checkpoint that killed ranks left, which must be one complete saved state."""
+    """Load the checkpoint that killed ranks left behind. It must be one complete saved state."""
     saved = int((rank.directory / "saved0").read_text())
     state = {
         name: distribute_tensor(torch.zeros(1 << 12).to(rank.device), rank.mesh(), [Shard(0)])

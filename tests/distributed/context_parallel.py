@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test cases for context parallelism: each rank holds a part of each sequence."""
+"""Test cases for context parallelism: each rank processes a part of each sequence."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def dtensor_strided_shards(rank: Rank) -> float:
 
 @case()
 def dtensor_partials(rank: Rank) -> float:
-    """Redistribute Partial() of each reduction to all other placements."""
+    """Redistribute Partial() with each reduction to all other placements."""
     parts = [_value(4, 4, seed=seed) for seed in range(rank.size)]
     mine = parts[rank.index].to(rank.device)
     mesh = rank.mesh()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start ranks and run many cases in them, because starting torch and JAX takes seconds."""
+"""Start ranks once and run many cases in them, because importing torch and JAX takes seconds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TAIL = 60
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """The result of a case. `error` is empty if all passed. Other fields are maxima over ranks."""
+    """The result of a case. `error` is empty if all ranks passed. Others are maxima over ranks."""
 
     error: str
     difference: float

@@ -87,7 +87,7 @@ def mesh_pipeline_fsdp_tp(rank: Rank) -> float:
             schedule.step(target=targets.chunk(2)[index].to(rank.device), losses=losses)
         optimizer.step()
         optimizer.zero_grad()
-        # Only the last stage's ranks, which are half of all, have a loss.
+        # Only the last stage's ranks, which are half of all ranks, have a loss.
         mean = torch.stack(losses).mean() if losses else torch.zeros((), device=rank.device)
         results.append(2 * rank.mean(mean))
     return equal(results, problem.alone())

@@ -15,7 +15,7 @@ from tests.distributed.rank import Rank
 from tests.distributed.registry import case
 
 _LATE = 2.0
-# The seconds within which a rank must issue all operators. On an idle machine, this takes
+# The number of seconds that a rank has to issue all operators. On an idle machine, this takes
 # milliseconds.
 _SOON = 1.0
 

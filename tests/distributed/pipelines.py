@@ -43,7 +43,7 @@ def stages_of(rank: Rank, model: nn.Sequential, indices: list[int], count: int) 
 
 
 def _trains(rank: Rank, schedule_type: Any, *, per_rank: int = 1, v_shape: bool = False) -> float:
-    """Train with `per_rank` stages per rank, and compare the losses with one process.
+    """Train with `per_rank` stages per rank, and compare the losses with those of one process.
 
     If `v_shape` is true, rank r has the stages r and count - 1 - r.
     """

@@ -120,8 +120,8 @@ class Problem:
     ) -> list[float]:
         """Train, and return the loss of each step over the whole batch.
 
-        A rank trains on `share(batch)`, by default on its part of the batch. All ranks must have
-        shares of equal size.
+        A rank trains on `share(batch)`, by default its part of the batch. These parts must have the
+        same size on all ranks.
         """
         if rank is not None:
             share = share or rank.part

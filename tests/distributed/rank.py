@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The argument of test cases, `Rank`, and functions that compare results with a reference."""
+"""`Rank`, the argument of each test case, and functions that compare results with a reference."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Rank:
 
     index: int
     size: int
-    device: str  # "tpu", or "cpu" to test torch's own behaviour with gloo
+    device: str  # "tpu", or "cpu" to test torch's own behavior with gloo
     directory: pathlib.Path  # All ranks share it. It is new, unless the test chose one.
 
     def part(self, batch: torch.Tensor) -> torch.Tensor:

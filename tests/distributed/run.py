@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run test cases, print a line for each and, with `--write`, write the results to a page.
+"""Run test cases, print a line for each and, with `--write`, write the results to a Markdown file.
 
 The mode `cpu` shows how torch itself behaves with gloo on CPU tensors.
 """

@@ -70,7 +70,7 @@ def adam(model: nn.Module) -> torch.optim.Optimizer:
 
 
 def _train(rank: Rank, problem: problems.Problem, model: nn.Module) -> float:
-    """Train the model, on the whole batch in each rank, and compare the losses with one process."""
+    """Train the model on the whole batch in each rank; compare losses with those of one process."""
     losses = problem.train(model, adam(model), rank, lambda batch: batch.to(rank.device))
     return equal(losses, problem.alone())
 

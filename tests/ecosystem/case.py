@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of cases, and the `Run` class, with which a case runs a library's model.
+"""The table of cases, and the `Run` class, through which a case runs a library's model.
 
 A case is a function that takes a `Run` and returns tensors, in dicts, lists or dataclasses. It runs
 on the CPU first, then on tpu in each of its modes, and the tensors must be equal within a
@@ -25,7 +25,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Case:
-    """A row of the table. `library` is the key of a locked package.
+    """A row of the table. `library` is the key of a package in a lock file.
 
     `rtol` and `atol` apply to tensors of every dtype.
     """
@@ -64,7 +64,7 @@ def case(
 
 
 def table() -> Mapping[str, Case]:
-    """Return all cases, by `library/name`. This imports the modules of `cases`, but no library."""
+    """Return all cases, keyed by `library/name`. Import the modules of `cases`, but no library."""
     from tests.ecosystem import cases
 
     cases.load()
@@ -79,7 +79,7 @@ class Run:
     compiles: bool = False
 
     def put(self, value: Any) -> Any:
-        """Move tensors and modules, also in dicts, lists and tuples, to the device."""
+        """Move tensors and modules, including those in dicts, lists and tuples, to the device."""
         if isinstance(value, torch.Tensor | torch.nn.Module):
             return value.to(self.device)
         if isinstance(value, dict):

@@ -37,7 +37,7 @@ Values = Mapping[str, torch.Tensor]
 
 
 class Journal:
-    """Appends progress and outcomes to the file that the parent process reads."""
+    """A log of progress and outcomes, in a file that the parent process reads."""
 
     def __init__(self, file: Path) -> None:
         self._stream = file.open("a", encoding="utf-8")

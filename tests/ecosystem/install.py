@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Install libraries, torch and the device tpu into a virtual environment.
+"""Install libraries, torch and the `tpu` device into a virtual environment.
 
     python -m tests.ecosystem.install DIRECTORY                      all groups of libraries
     python -m tests.ecosystem.install DIRECTORY --groups hf,vision   some groups
     python -m tests.ecosystem.install DIRECTORY --wheel FILE.whl     torch_google from a wheel
 
 pip installs exactly the locked wheels, and checks their hashes. Without `--wheel`, the environment
-imports torch_google from this workspace, with the entry points of the wheel. In this case,
+imports torch_google from this workspace, with the same entry points as the wheel. In this case,
 `torch_google/tpu/_C.so` must exist; torch_google/tpu/csrc/develop.py builds it.
 """
 
@@ -25,7 +25,8 @@ from tests.ecosystem import cuda_stand_in, locked
 from tools.wheel import metadata
 
 _ROOT = Path(__file__).parents[2]
-# The environment variable that replaces the package index of torch's CPU build, as in Bazel builds.
+# The environment variable that overrides the package index for torch's CPU build, as in Bazel
+# builds.
 _INDEX_VARIABLE = "TORCH_GOOGLE_TORCH_INDEX"
 
 
@@ -82,7 +83,7 @@ def install(directory: Path, groups: Sequence[str], *, wheel: Path | None = None
 
 
 def _link(site: Path) -> None:
-    """Make the workspace's torch_google importable, with the entry points of the wheel."""
+    """Make the workspace's torch_google importable, with the same entry points as the wheel."""
     (site / "torch_google_workspace.pth").write_text(f"{_ROOT}\n", encoding="utf-8")
     info = site / "torch_google-0.dist-info"
     info.mkdir(exist_ok=True)

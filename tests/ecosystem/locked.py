@@ -15,7 +15,7 @@ REQUIREMENTS = Path(__file__).with_name("requirements")
 
 UPDATE = "third_party/pypi/update.py tests/ecosystem/requirements/*.in"
 
-# The packages that the device imports. torch's own requirements come from the main lock.
+# The packages that the device imports. torch's own requirements come from the main lock file.
 _DEVICE = ("absl_py", "etils", "fsspec", "jax", "jaxlib", "numpy", "scipy", "setuptools")
 
 
@@ -53,7 +53,7 @@ def extra_index() -> str:
 
 
 def problems() -> list[str]:
-    """Return a line for each inconsistency between the groups, their locks and the main lock."""
+    """Return a line for each inconsistency among the groups, their locks and the main lock."""
     found = []
     shared = _shared()
     versions = {key: row.version for value in shared for key, row in value.packages.items()}

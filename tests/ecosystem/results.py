@@ -70,7 +70,7 @@ def write(rows: Iterable[Row], file: Path = FILE) -> None:
 
 @contextmanager
 def locked_for_writing(file: Path = FILE) -> Iterator[None]:
-    """Exclude other processes that write results, while the block runs."""
+    """Prevent other processes from writing results while the block runs."""
     # Lock the directory, because `write` replaces the file.
     directory = os.open(file.parent, os.O_RDONLY)
     try:

@@ -5,8 +5,9 @@
     python -m tests.ecosystem.run 'timm/*' 'torchvision/*'   rerun cases by name
     python -m tests.ecosystem.run --again failed,differs     rerun cases by verdict
 
-Start it with the Python of the environment that `install.py` created. The exit status is 1 if the
-verdict of a case differs from that in results.json before the run, or if a new case did not pass.
+Run it with the Python interpreter of the environment that `install.py` created. The exit status is
+1 if the verdict of a case differs from that in results.json before the run, or if a new case did
+not pass.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def record(row: Row, file: Path = results.FILE, table_file: Path = page.FILE) -> None:
-    """Add a row to results.json and TABLE.md, or replace it. Other processes may do the same."""
+    """Add or replace a row in results.json and TABLE.md. Other processes may do so concurrently."""
     with results.locked_for_writing(file):
         rows = {known.key: known for known in (results.read(file) if file.exists() else [])}
         rows[row.key] = row

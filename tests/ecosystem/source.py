@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Digest the code of a case, so that a result from older code is known to be stale.
+"""Compute a digest of a case's code, to recognize results from older code as stale.
 
 The code of a case is its function and all definitions in the modules of cases, and in case.py, that
 it uses directly or indirectly. Comments, docstrings, layout and the list of modes are not part of
-it. The code of libraries and of the device is not either.
+it. Neither is the code of libraries or of the device.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def digest(case: Case) -> str:
 def definition(module: str, name: str) -> tuple[str, list[_Definition]]:
     """Return the code that defines a name, and the definitions that this code uses.
 
-    The code of a name imported from outside of the package is its import.
+    If the name is imported from outside the package, its code is the import statement.
     """
     code, used = [], set[_Definition]()
     for statement in _statements(module):
@@ -92,7 +92,7 @@ def _copy(statement: ast.stmt) -> ast.stmt:
 
 
 class _Stripped(ast.NodeTransformer):
-    """Removes docstrings and the decorator `case`, whose tolerance the digest has."""
+    """A transformer that removes docstrings and `case` decorators; `digest` adds the tolerances."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.decorator_list = [item for item in node.decorator_list if not _is_case(item)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that a digest changes with the code that a case uses, and with nothing else."""
+"""Test that a digest changes if and only if code that the case uses changes."""
 
 from __future__ import annotations
 

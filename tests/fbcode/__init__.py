@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our suites, which use torch's test framework in its monorepo (fbcode) mode."""
+"""Our test suites, which use torch's test framework in its monorepo (fbcode) mode."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read and write the results file of a run, with a line for the start and the end of each test."""
+"""Read and write a run's results file: each test has a line for its start and one for its end."""
 
 from __future__ import annotations
 

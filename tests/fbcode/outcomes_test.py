@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that the last line of a test counts, and a test with only a start line is unfinished."""
+"""Test that a test's last line wins, and that a test with only a start line is unfinished."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ torch's tables it covers. `known`: the test ran and failed, and `devices/known.j
 
 
 def write(results: Iterable[Ran], file: Path) -> None:
-    """Write the page of `results` to `file`."""
+    """Generate the page for `results`, and write it to `file`."""
     put(text(list(results)), file)
 
 

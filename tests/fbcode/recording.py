@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pytest plugin that records outcomes in a results file, and deselects tests that it lists."""
+"""A pytest plugin that records outcomes in a results file, and skips tests already listed there."""
 
 from __future__ import annotations
 

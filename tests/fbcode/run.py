@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run our suites on all entries of torch's tables or on a share, and print a summary.
+"""Run our test suites on all entries of torch's tables or on one shard, and print a summary.
 
     python -m tests.fbcode.run devices --results devices.jsonl           # resumes
     python -m tests.fbcode.run devices --share 5/96 -- -k operators -x
@@ -23,7 +23,7 @@ import pytest
 from tests.fbcode import outcomes, page, recording
 from tests.fbcode.share import SUITES
 
-# The number of shares. Each runs in its own process, which needs a few GB for compiled programs,
+# The number of shards. Each runs in its own process, which needs a few GB for compiled programs,
 # because they are never freed.
 _SHARES = {"devices": 32, "distributed": 1}
 
@@ -51,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run(suites: str, share: str, results: Path, again: bool, for_pytest: Sequence[str]) -> int:
-    """Run the remaining tests of a share. Return 0, or pytest's status if it could not run them.
+    """Run the remaining tests of a shard. Return 0, or pytest's status if it could not run them.
 
     A test that ends its process counts as failed, and a new process runs the rest.
     """
@@ -63,7 +63,7 @@ def _run(suites: str, share: str, results: Path, again: bool, for_pytest: Sequen
         status = subprocess.run(command, env=environment, check=False).returncode
         if status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             return 0
-        # Tests failed, but the results file records that, so the share itself ran correctly.
+        # Tests failed, but the results file records that, so the shard itself ran correctly.
         if status == pytest.ExitCode.TESTS_FAILED and _size(results) > before:
             return 0
         if status > 0 or _size(results) == before:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Select a share of torch's test tables (op_db, module_db, optim_db), the same on every machine."""
+"""Select a shard of torch's test tables (op_db, module_db, optim_db), the same on every machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable
 from typing import Any, Protocol, TypeVar
 
-# The environment variable that selects a share: `2/16` is the third of sixteen shares of every
+# The environment variable that selects a shard: `2/16` is the third of sixteen shards of every
 # table, `0/1` is the whole table. Each suite has its own default.
 VARIABLE = "FBCODE_SHARE"
 
@@ -24,10 +24,10 @@ E = TypeVar("E", bound=Entry)
 
 
 def sampled(entries: Iterable[E], *, shares: int) -> list[E]:
-    """Return the share of a table that FBCODE_SHARE selects, by default the first of `shares`.
+    """Return the shard of a table that FBCODE_SHARE selects, by default the first of `shares`.
 
-    An entry's share depends only on its name, so adding entries does not move the existing ones. If
-    no entry falls into the share, return the table's first entry alone. Raises a ValueError if
+    An entry's shard depends only on its name, so adding entries does not move the existing ones. If
+    no entry falls into the shard, return the table's first entry alone. Raises a ValueError if
     FBCODE_SHARE is not `INDEX/SHARES` with 0 <= INDEX < SHARES.
     """
     table = list(entries)

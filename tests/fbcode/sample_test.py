@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every entry of a table is in exactly one share, the same one on every machine."""
+"""Test that every entry of a table is in exactly one shard, the same one on every machine."""
 
 from __future__ import annotations
 

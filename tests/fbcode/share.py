@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one share of a group of test suites in this process.
+"""Run one shard of a group of test suites in this process.
 
 Usage: python -m tests.fbcode.share SUITES INDEX/SHARES RESULTS [pytest options]
 """
@@ -31,9 +31,9 @@ SUITES = {
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the tests that have no result yet. Return pytest's status, 5 if there are none."""
+    """Run the tests that have no result yet. Return pytest's status: 5 means that all have one."""
     suites, share, results, *options = argv
-    # Use the settings of .bazelrc and BUILD, but turn off XLA's optimisations.
+    # Use the settings of .bazelrc and BUILD, but turn off XLA's optimizations.
     os.environ.update(
         PYTORCH_TEST_FBCODE="1",
         PYTORCH_DISABLE_RUNNING_SCRIPT_CHK="1",

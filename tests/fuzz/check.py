@@ -48,7 +48,7 @@ def _differs_in(mode: str, program: Program) -> bool:
 
 
 def differs(program: Program, mode: str) -> str:
-    """Return the first difference between tpu in `mode` and the CPU, or an empty string."""
+    """Return the first difference between results on tpu in `mode` and on the CPU, or ""."""
     if mode != "debug":
         program = program.without_values()
     cpu = run(program, "cpu")
@@ -57,7 +57,7 @@ def differs(program: Program, mode: str) -> str:
         if text or mode != "fused":
             return text
         # Fused mode compiles in the background. Run the program once more, wait for the
-        # compilation, and compare a third run, which certainly uses the fused code.
+        # compilation, and compare a third run, which is guaranteed to use the fused code.
         run(program, "tpu")
         torch.tpu.wait_for_compiles()
         return difference(program, cpu, run(program, "tpu"))

@@ -18,8 +18,8 @@ _SLICE = examples(21)
 @pytest.mark.parametrize("part", [0, *only_full(1, 2)])
 def test_programs_agree(mode: str, part: int, record_property: Any) -> None:
     record_property("device", "tpu")
-    # Turn off XLA's optimisations: each program runs only a few times, so optimising it takes
-    # longer than it saves. JAX reads XLA_FLAGS when it starts, so set it before the import.
+    # Turn off XLA's optimizations: each program runs only a few times, so optimizing it takes
+    # longer than it saves. JAX reads XLA_FLAGS when it initializes, so set it before the import.
     os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)
     from tests.fuzz.check import check
 

@@ -34,10 +34,10 @@ _DTYPES = [
     ),
 ]
 _DIFFERENTIABLE = ("float32", "float64", "bfloat16", "complex64")
-# A program keeps this fraction of the lines that the CPU rejects.
+# The fraction of lines rejected by the CPU that remain in the program.
 _REFUSED = 0.1
-# The probability that a line ignores the conditions of its template. The program keeps such a line
-# only if the CPU rejects it.
+# The probability that a line ignores the conditions of its template. Such a line remains in the
+# program only if the CPU rejects it.
 _WILD = 0.06
 _NUMBERS = ["2", "-1", "0.5", "3", "0.25", "True"]
 _SCALARS = [*_NUMBERS, "1j", "-2.5", "False", "300"]

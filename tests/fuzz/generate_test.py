@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generator, the comparison and the minimiser work. These tests use only the CPU."""
+"""Test the generator, the comparison and the minimizer, using only the CPU."""
 
 from __future__ import annotations
 

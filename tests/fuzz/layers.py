@@ -18,7 +18,7 @@ from tests.fuzz.template import (
 )
 
 _MATRIX = (is_single, is_matrix, is_finite, is_filled)
-# Clamp values, because normalisation divides by a standard deviation that may be tiny.
+# Clamp values, because normalization divides by a standard deviation that may be tiny.
 _SMALL = "{x}.clamp(-2, 2)"
 
 

@@ -56,7 +56,7 @@ _POINTWISE = [
     row("{out} = {x}.sign()", (is_real,), sharp=True),
     row("{out} = {x}.tanh()", (is_float,), rounds=True),
     row("{out} = {x}.sigmoid()", (is_float,), rounds=True),
-    # The operand must be finite, because the CPU's vectorised kernel returns NaN for infinity.
+    # The operand must be finite, because the CPU's vectorized kernel returns NaN for infinity.
     row("{out} = F.gelu({x})", (is_float, is_finite), rounds=True),
     row("{out} = F.silu({x})", (is_float,), rounds=True),
     row("{out} = F.softplus({x})", (is_float,), rounds=True),

@@ -72,7 +72,7 @@ def run(program: Program, device: str) -> Outcome:
 
 
 def namespace(device: str) -> dict[str, Any]:
-    """Return the globals for a program's lines. Their functions create tensors on `device`."""
+    """Return the globals for a program's lines, with functions that create tensors on `device`."""
     return {
         "F": F,
         "checkpoint": checkpoint,
@@ -125,8 +125,8 @@ def observe(names: dict[str, Any]) -> tuple[dict[str, Observed], dict[str, str]]
             try:
                 tensors[name] = _observed(tensor)
             except Exception as error:  # noqa: BLE001 - the types of all errors are compared
-                # Reading can fail on the CPU too: autograd rejects some views after their base
-                # has changed.
+                # Reading can also fail on the CPU: autograd rejects some views after their base has
+                # changed.
                 unreadable[name] = type(error).__name__
     return tensors, unreadable
 

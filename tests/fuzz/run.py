@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Search for programs that differ between tpu and the CPU, crash or hang.
+"""Search for programs that crash, hang, or give different results on tpu and the CPU.
 
 Usage: `python -m tests.fuzz.run --seeds 0:500`.
 """
@@ -26,7 +26,7 @@ _SHRINK = flags.DEFINE_bool("shrink", True, "Minimise programs that differ befor
 
 
 def main(argv: list[str]) -> int:
-    """Run the programs for the given seeds; return 1 if any of them differs, crashes or hangs."""
+    """Run the programs for the given seeds; return 1 if there is any finding, else 0."""
     if len(argv) > 1:
         raise app.UsageError(f"found the argument {argv[1]!r}, expected flags only")
     begin, _, end = _SEEDS.value.partition(":")

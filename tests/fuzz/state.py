@@ -79,7 +79,7 @@ class State:
         touched = [name for name, x in self.tensors().items() if before.get(name) != _identity(x)]
         for name in touched:
             self._judge(name, exact)
-        # A tensor that shares storage with an inexact tensor is inexact too.
+        # A tensor that shares storage with an inexact tensor is also inexact.
         rounded = {self._storage(name) for name in touched if name not in self.exact}
         self.exact -= {name for name in self.exact if self._storage(name) in rounded}
         return True

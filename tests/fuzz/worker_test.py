@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program that crashes or hangs its process is reported, and the next program runs."""
+"""Test that a program that crashes or hangs its process is reported, and the next one runs."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ SORTS = [
         rounds=True,
     ),
     row("{out} = {x}.kthvalue(1, <dim>).values", (is_single, has_dims(1), is_filled)),
-    # On the CPU, the median along an expanded dimension reads uninitialised memory.
+    # On the CPU, the median along an expanded dimension reads uninitialized memory.
     row("{out} = {x}.median(<dim>).values", (is_real, has_dims(1), is_filled, is_disjoint)),
     row(
         "{out} = {x}.quantile(0.25, <dim>)",
@@ -239,7 +239,7 @@ COMPLEX = [
     row("{out} = {x}.conj().resolve_conj()", (is_complex,)),
     row("{out} = {x}.conj().imag.resolve_neg()", (is_complex,)),
     row("{out} = torch.view_as_real({x})[..., 0]", (is_complex, lambda x: not x.is_conj())),
-    # Empty tensors are excluded: view_as_complex checks their strides too, but the strides of an
+    # Empty tensors are excluded: view_as_complex also checks their strides, but the strides of an
     # empty result such as x - 2 differ between torch's meta and CPU kernels.
     row(
         "{out} = torch.view_as_complex({x})",

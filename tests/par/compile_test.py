@@ -35,7 +35,7 @@ def test_backend_without_a_compiler(backend: str) -> None:
 
 
 def test_dynamo_does_not_trace_its_own_files() -> None:
-    """Dynamo recognises its own files by `co_filename`. With wrong names, it would trace itself."""
+    """Dynamo recognizes its own files by `co_filename`. With wrong names, it would trace itself."""
     from torch._dynamo import trace_rules
 
     assert trace_rules.check_verbose(torch._dynamo.reset).skipped

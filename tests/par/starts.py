@@ -47,7 +47,10 @@ def allocate() -> None:
 
 
 class Start(Dataset[torch.Tensor]):
-    """A data set whose only item counts the scans of torch in the process that reads it."""
+    """A dataset with a single item, computed in the process that reads it.
+
+    The item is the number of garbage collections that have scanned torch's objects there.
+    """
 
     def __init__(self, mark: str) -> None:
         self.mark = mark
@@ -62,7 +65,10 @@ class Start(Dataset[torch.Tensor]):
 
 
 def main() -> None:
-    """Write the number of scans to the file argv[1], and let teardown create the file argv[2]."""
+    """Write the number of collections that scanned torch's objects to the file argv[1].
+
+    Teardown creates the file argv[2].
+    """
     output, mark = sys.argv[1:]
     sys.mark = TeardownMark(mark)  # type: ignore[attr-defined]
     allocate()

@@ -13,7 +13,7 @@ from torch.utils.data import Dataset
 
 
 class Squares(Dataset[torch.Tensor]):
-    """A data set with the squares of 0 to n-1, each computed in the process that reads it."""
+    """A dataset with the squares of 0 to n-1, each computed in the process that reads it."""
 
     def __init__(self, n: int) -> None:
         self.n = n
@@ -26,7 +26,7 @@ class Squares(Dataset[torch.Tensor]):
 
 
 class TwoLayers(nn.Module):
-    """A small network with a branch that TorchScript must keep."""
+    """A small network with a branch that TorchScript must preserve."""
 
     def __init__(self) -> None:
         super().__init__()

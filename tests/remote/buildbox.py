@@ -29,7 +29,7 @@ class UnavailableError(Exception):
 
 
 def unpack(directory: Path) -> Path:
-    """Download and unpack the programs under `directory`; return the folder of their launchers."""
+    """Download and unpack the programs into `directory`; return the folder of launchers."""
     root, programs = directory / "root", directory / "bin"
     root.mkdir(parents=True)
     for deb in _fetch(directory):

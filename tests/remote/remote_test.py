@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NETWORK: `--config=remote` with BuildGrid and a BuildBox worker on loopback.
+"""Test `--config=remote` with BuildGrid and a BuildBox worker on loopback. Needs the network.
 
 This is not part of the test suite, because it runs four builds in two clones and downloads 40 MB
 from Debian unstable. Run it after changing `--config=remote`, the toolchain, or the Bazel version.

@@ -30,7 +30,7 @@ class ServiceError(Exception):
 
 @contextlib.contextmanager
 def running(directory: Path, *, jobs: int | None = None) -> Iterator[str]:
-    """Run a service that keeps its state under `directory`; yield its endpoint, grpc://HOST:PORT.
+    """Run a service that stores its state in `directory`; yield its endpoint, grpc://HOST:PORT.
 
     `jobs` is the number of actions that the worker runs at once, by default the number of cores.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PARs handle a cache of libraries that is shared, full, incomplete or owned by another user."""
+"""PARs handle a library cache that is shared, full, incomplete or owned by another user."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def test_killed_while_unpacking(tmp_path: pathlib.Path) -> None:
     assert subject.partial_work(cache) == [], "the next start must remove the partial directory"
 
 
-# $1 is the PAR, $2 the mount point of a small disk. The first start fills the disk; then the disk
-# is enlarged.
+# $1 is the PAR, $2 the mount point of a small disk. The first run fills the disk; then the disk is
+# enlarged.
 _SMALL_DISK = """
 mount -t tmpfs -o size=2m,mode=700 none "$2"
 PAR_CACHE_DIR="$2" "$1" || echo "status $?"
@@ -89,7 +89,7 @@ test -n "$(find "$2" -name '*.so*')"
 def test_a_disk_that_is_full(tmp_path: pathlib.Path) -> None:
     """A program that cannot unpack its libraries prints one warning and loads them from memory.
 
-    When the disk has space again, the next start unpacks them.
+    When the disk has space again, the next run unpacks them.
     """
     namespaces.require()
     outcome = namespaces.run(_SMALL_DISK, subject.PROBE, tmp_path)

@@ -116,7 +116,7 @@ def test_verify_lets_a_whole_file_run(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 0.5, 0.75, 1.0])
 def test_verify_finds_damage_anywhere_in_the_archive(tmp_path: pathlib.Path, share: float) -> None:
-    """PAR_VERIFY also checks bytes that other starts never read: headers, names, unused files."""
+    """PAR_VERIFY also checks bytes that normal runs never read: headers, names, unused files."""
     par = _copy(tmp_path)
     start, end = _start(par), par.stat().st_size - 200
     _flip_bit(par, start + int((end - start) * share))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Doors, the environment variables that change how a PAR starts, work as documented.
+"""Test a PAR's doors: the environment variables that change how it starts.
 
 The tests also check that other tools can read a PAR as a zip file.
 """

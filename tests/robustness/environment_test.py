@@ -10,14 +10,14 @@ import pytest
 from tests.robustness import subject
 
 _CODE = "print('code of the environment')\n"
-# Variables that a PAR obeys, because they change how the program runs but not which code it runs.
+# Variables that a PAR honors, because they change how the program runs but not which code it runs.
 _OBEYED = {
     "PYTHONFAULTHANDLER": ("1", "import faulthandler; print(faulthandler.is_enabled())", "True"),
     "PYTHONHASHSEED": ("0", "import sys; print(sys.flags.hash_randomization)", "0"),
     "PYTHONUNBUFFERED": ("1", "import sys; print(sys.stdout.write_through)", "True"),
     "PYTHONWARNINGS": ("error", "import sys; print(sys.warnoptions)", "['error']"),
 }
-# Variables that a PAR obeys, because the standard library only reads them as data.
+# Variables that a PAR honors, because the standard library only reads them as data.
 _DATA = {
     "PYTHONDOCS": ("http://127.0.0.1/", "import pydoc; print(pydoc.Doc.PYTHONDOCS)"),
     "PYTHONTZPATH": ("/no/zones", "import zoneinfo; print(*zoneinfo.TZPATH)"),
@@ -27,7 +27,7 @@ _DATA = {
     ),
 }
 _FLAGS = "import sys; print(sys.flags[:], sys.path, sys.prefix, sys.warnoptions, sys._xoptions)"
-# Variables that a PAR ignores, each with code whose output would change if the PAR obeyed it.
+# Variables that a PAR ignores, each with code whose output would change if the PAR honored it.
 _IGNORED = {
     "PYTHONASYNCIODEBUG": ("1", "import asyncio.coroutines as c; print(c._is_debug_mode())"),
     "PYTHONCASEOK": ("1", "import JSON"),

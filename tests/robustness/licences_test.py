@@ -71,7 +71,7 @@ def test_what_is_linked_is_what_the_bill_says() -> None:
 
 @pytest.mark.parametrize("project", _PHRASES)
 def test_each_text_is_the_projects_own(project: str) -> None:
-    # Ignore case: distributions of GCC differ in how they capitalise the runtime exception.
+    # Ignore case: distributions of GCC differ in how they capitalize the runtime exception.
     assert _PHRASES[project].casefold() in _texts()[project].casefold()
 
 

@@ -75,7 +75,7 @@ def bare_root(folder: pathlib.Path, *, names: tuple[str, ...] = _MACHINE_LIBRARI
 
 
 def _machine_libraries() -> pathlib.Path:
-    """Return the directory from which this process has loaded the C library."""
+    """Return the directory that this process has loaded the C library from."""
     maps = pathlib.Path("/proc/self/maps").read_text()
     match = re.search(r"(/\S+)/(?:libc\.so\.6|libc-2\.\d+\.so)$", maps, re.MULTILINE)
     assert match is not None, "no C library in /proc/self/maps"

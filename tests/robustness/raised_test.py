@@ -22,7 +22,7 @@ _ONE_CAPABILITY = struct.pack("<5I", 0x02000001, 1 << 10, 0, 0, 0)
 
 @pytest.fixture
 def folder() -> Iterator[pathlib.Path]:
-    """A directory that other users can enter, on a filesystem that honours setuid bits."""
+    """A directory that other users can enter, on a filesystem that honors setuid bits."""
     if os.geteuid() != 0:
         pytest.skip("only root can create a file that runs with root's rights")
     if "NoNewPrivs:\t1" in pathlib.Path("/proc/self/status").read_text():
@@ -103,8 +103,8 @@ def test_no_directory_holds_its_libraries(
 ) -> None:
     """The PAR must not unpack libraries to a directory that its caller owns.
 
-    With only setgid or capabilities, the process has the user id of its caller, so the owner of
-    a directory proves nothing.
+    With only setgid or capabilities, the process has its caller's user ID, so the owner of a
+    directory proves nothing.
     """
     directory = _owned_by_caller(folder / "theirs")
     outcome = _call(raised, environment={variable: str(directory)})
@@ -138,7 +138,7 @@ def test_it_starts_no_process_by_its_own_name(raised: pathlib.Path) -> None:
 
 
 def test_a_program_in_parts_is_refused(raised: pathlib.Path) -> None:
-    """A PAR in parts loads files from its directory, which a caller can choose with a hard link."""
+    """A multi-part PAR loads files from its directory, which a caller can choose by hard link."""
     mode, data = raised.stat().st_mode, bytearray(raised.read_bytes())
     flags = data.index(b"PAR launcher v1\0") + 24
     data[flags] |= 2  # the flag PAR_SEAL_IN_PARTS

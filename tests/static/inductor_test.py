@@ -99,7 +99,7 @@ def test_a_kernel_is_compiled_and_loaded(compiled: dict[str, Any]) -> None:
 
 @needs_a_compiler
 def test_a_kernel_has_vectors(compiled: dict[str, Any]) -> None:
-    """Kernels are vectorised only on machines with AVX2, which this build's Sleef requires."""
+    """Kernels are vectorized only on machines with AVX2, which this build's Sleef requires."""
     assert compiled["vectors"] == ("avx2" if compiled["supported"] else "INVALID_VEC_ISA")
 
 

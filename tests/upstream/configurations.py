@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows for the tables of modules, losses and functions in torch's common_nn.
+"""Test rows for the tables of modules, losses and functions in torch's common_nn.
 
 These tables are older than module_db.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: PT009, PT027 - torch's own TestCase compares tensors, also in nested structures
+# ruff: noqa: PT009, PT027 - torch's own TestCase compares tensors, even in nested structures
 """Optimizers work on tpu in torch's device-generic test framework, as in torch's own test files."""
 
 from __future__ import annotations

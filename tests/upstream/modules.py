@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows for module_db, torch's table of modules.
+"""Test rows for module_db, torch's table of modules.
 
-They compare results, gradients, states and layouts on tpu with those on the CPU.
+A row passes if results, gradients, states and layouts on tpu match those on the CPU.
 """
 
 from __future__ import annotations

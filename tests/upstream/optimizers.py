@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows for optim_db, torch's table of optimizers.
+"""Test rows for optim_db, torch's table of optimizers.
 
-They compare training on tpu with training on the CPU, also after an exchange of the states and
-after a change of the learning rate.
+A row passes if training on tpu matches training on the CPU, including after the devices exchange
+optimizer states and after the learning rate changes.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def _through_a_file(training: Training, device: str) -> Any:
 
 
 def _change_of_lr(actual: Training, expected: Training) -> None:
-    """Check that a step after a change of the learning rate does not compile a program.
+    """Check that changing the learning rate does not make the next step compile a program.
 
     The learning rate must be an input of the existing programs.
     """

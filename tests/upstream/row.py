@@ -64,7 +64,7 @@ class Result:
 
 
 class Mismatch(Exception):
-    """Raised if tpu and the CPU differ. The message says which property differs and by how much."""
+    """Raised if a result on tpu differs. The message names the property and the difference."""
 
 
 def judge(

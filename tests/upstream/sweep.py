@@ -60,7 +60,7 @@ class Sweep:
             pool.shutdown()
 
     def _pool(self) -> ProcessPoolExecutor:
-        # Spawn the workers, because a started device does not survive a fork.
+        # Spawn the workers, because an initialized device does not survive a fork.
         return ProcessPoolExecutor(
             1,
             multiprocessing.get_context("spawn"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases for diffusion models, quantized weights, and training of language models from feedback."""
+"""Test cases for diffusion models, quantized weights, and training LLMs from feedback."""
 
 from __future__ import annotations
 
@@ -69,8 +69,9 @@ def schedulers(run: Run) -> Any:
 
 
 # The scale of a row puts its largest weight halfway between two integers, so the last bit of the
-# scale decides. XLA divides by a number as CUDA does, by multiplying by its reciprocal, so this bit
-# may differ from the CPU's. The tolerance is one step of a weight times an input.
+# scale decides how that weight is rounded. To divide by a constant, XLA multiplies by its
+# reciprocal, as CUDA does, so this bit may differ from the CPU's. The tolerance is one quantization
+# step of a weight, times an input.
 @case("torchao", modes=EAGER, atol=5e-3)
 def int8_weights(run: Run) -> Any:
     from torchao.quantization import Int8WeightOnlyConfig, quantize_

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases for graph, probability, differential-equation, privacy and interpretability libraries."""
+"""Test cases for graph, probability, ODE, privacy and interpretability libraries."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def fabric(run: Run) -> Any:
         optimizer.zero_grad()
         fabric.backward(torch.nn.functional.mse_loss(model(batch), target))
         optimizer.step()
-    # A compiled module has other names for its parameters than the CPU's.
+    # Return a list, because compiling a module changes the names of its parameters.
     return list(model.parameters())
 
 

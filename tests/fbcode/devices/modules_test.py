@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: PT009 - torch's own TestCase compares tensors and structures of them
-"""Test a share of the modules in module_db, on every device that torch's framework finds."""
+# ruff: noqa: PT009 - torch's own TestCase compares tensors, even in nested structures
+"""Test a shard of the modules in module_db, on every device that torch's framework finds."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: PT009 - torch's own TestCase compares tensors and structures of them
-"""Test a share of the operators in op_db, on every device that torch's framework finds."""
+# ruff: noqa: PT009 - torch's own TestCase compares tensors, even in nested structures
+"""Test a shard of the operators in op_db, on every device that torch's framework finds."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _NOT_ON = {"tpu": {torch.complex32}}
 class TestOperators(TestCase):
     @ops(_OPERATORS, allowed_dtypes=(torch.float32, torch.int64))
     def test_agrees_with_the_reference(self, device: str, dtype: torch.dtype, op: Any) -> None:
-        """Compare the CPU with op_db's NumPy reference, and any other device with the CPU."""
+        """Compare the CPU's results with NumPy's (op_db's `ref`), other devices' with the CPU's."""
         here = torch.device(device).type
         for sample in _samples(op, device, dtype):
             if here != "cpu":

@@ -94,8 +94,8 @@ def test_the_bases_are_the_cpu_and_the_private_device() -> None:
 
 @pytest.mark.parametrize("device", ["cpu", "tpu"])
 def test_what_is_left_out_is_skipped_with_the_reason(device: str) -> None:
-    # torch renames the classes of a private device when it sets up the first of them, which may
-    # have happened in another test file.
+    # torch renames the test classes of a private device when it sets up the first such class, which
+    # may be in another test file.
     names = {"CPU"} if device == "cpu" else {"PRIVATEUSE1", "TPU"}
     (name,) = {f"TestRestrictions{name}" for name in names} & set(globals())
     result = unittest.TestResult()

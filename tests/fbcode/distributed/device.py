@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from torch_google.tpu import autoload
 
-# Register the device before importing torch's test framework, which looks for devices. Ranks import
-# this module first, so they register it too.
+# Register the device before importing torch's test framework, which then looks for devices. Ranks
+# import this module first, so they also register it.
 autoload()
 
 import torch

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: PT009 - torch's own TestCase compares tensors and structures of them
+# ruff: noqa: PT009 - torch's own TestCase compares tensors, even in nested structures
 """Suites that run in two processes with gloo.
 
 torch's harness starts the processes, and they import this module.

@@ -42,11 +42,11 @@ class Rule:
 
 
 RULES = (
-    # test_dtensor_ops names the CPU, although it supports devices. Its list of unsupported
-    # operators contains an operator that torch has removed since v2.6.0.
+    # test_dtensor_ops hard-codes the CPU, although it supports other devices. Its list of
+    # unsupported operators contains an operator that torch has removed since v2.6.0.
     Rule(r'(?m)^DEVICE_TYPE = "cpu"$', 'DEVICE_TYPE = "tpu"', 'DEVICE_TYPE = "cpu"'),
     Rule(r'\bxfail\("linalg\.det", "singular"\),', "", ""),
-    # In test_convolution_ops, each rank holds the batches of all iterations, 0.5 GB for each one.
+    # In test_convolution_ops, each rank stores the batches of all iterations, 0.5 GB per iteration.
     Rule(r"(?m)^ITER_TIME = 10$", *2 * ("ITER_TIME = 2",)),
     # Report COUNT devices, even on the CPU.
     Rule(r"\btorch\.cuda\.device_count\(\)", str(COUNT), str(COUNT)),
@@ -56,11 +56,11 @@ RULES = (
     # Sleep on the host, in milliseconds, instead of delaying the device.
     Rule(r"\btorch\.cuda\._sleep\(", *2 * ('__import__("time").sleep(1e-3 * ',)),
     Rule(r"\bget_cycles_per_ms\(\)", "1", "1"),
-    # By default, GradScaler's device is CUDA.
+    # GradScaler's default device is CUDA.
     Rule(r"\bGradScaler\((?=init_scale)", 'GradScaler("tpu", ', 'GradScaler("cpu", '),
     # torch rejects `device_ids` for modules on the CPU.
     Rule(r",\s*device_ids=\[self\.rank\]", ", device_ids=[self.rank]", ""),
-    # Omit the index of a CPU device. For the CPU, the functions for seeds are in `torch` itself.
+    # Omit the index of a CPU device. For the CPU, the seeding functions are in `torch` itself.
     Rule(r"\btorch\.device\(\s*[\"']cuda[\"'],\s*" + _ARGUMENTS + r"\)",
          r'torch.device("tpu", \1)', 'torch.device("cpu")'),
     Rule(r"\btorch\.cuda\.((?:manual|initial)_seed)", r"torch.tpu.\1", r"torch.\1"),
@@ -116,7 +116,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
 
 def complete_torch() -> None:
-    """Add the names that torch has removed since v2.6.0, and restore v2.6.0's scale_grads."""
+    """Restore the names that torch has removed since v2.6.0, and v2.6.0's scale_grads."""
     for (module, name), value in _REMOVED.items():
         found = importlib.import_module(module)
         if not hasattr(found, name):
@@ -188,7 +188,7 @@ def adapt_framework(device: str) -> None:
     common_fsdp.DEVICE_TYPE = device
     common_fsdp.DISTRIBUTED_BACKEND = BACKEND[device]
     common_fsdp.DEVICE_COUNT = 4  # the default number of ranks in a test
-    # On XPU, the framework selects a device for each rank, and delays on the host.
+    # Treat tpu like XPU: the framework then selects a device for each rank, and sleeps on the host.
     common_fsdp.TEST_XPU = device == "tpu"
 
     import torch.distributed as dist
@@ -214,8 +214,8 @@ def adapt_framework(device: str) -> None:
 
     # Upstream's init_pg rejects a backend string that names devices, such as "cpu:gloo,tpu:tpu".
     sharded_tensor.ShardedTensorTestBase.init_pg = init_pg
-    # By default, with_comms uses NCCL, and skips the test on devices other than CUDA. Name the
-    # device's backend alone: if a group has several backends, a ShardedTensor prefers the CPU.
+    # By default, with_comms uses NCCL, and skips the test on devices other than CUDA. Name only the
+    # device's backend: if a group has several backends, a ShardedTensor prefers the CPU.
     backend_of_device = BACKEND[device].rpartition(":")[2]
     sharded_tensor.with_comms = functools.partial(
         sharded_tensor.with_comms, backend=backend_of_device
@@ -238,7 +238,7 @@ def _select_device(base: Any, device: str) -> None:
 
 
 def _adapt_reused_processes(common_distributed: Any, device: str) -> None:
-    """Give each of the two ranks of MultiProcContinuousTest a device, and add the class's old name.
+    """Give each of the two ranks of MultiProcContinuousTest a device; restore the class's old name.
 
     Also start new processes after a failed test; otherwise the class skips the remaining tests.
     """
@@ -279,9 +279,9 @@ def _adapt_reused_processes(common_distributed: Any, device: str) -> None:
 
 
 def _adapt_threads(common_distributed: Any, device: str) -> None:
-    """Start the platform before a test starts its ranks as threads.
+    """Initialize the backend before a test starts its ranks as threads.
 
-    If the platform has not started when the threads create a mesh, each thread selects a different
+    If the backend is uninitialized when the threads create a mesh, each thread selects a different
     device. But the threads of a group must be able to compute with each other's tensors.
     """
     base = common_distributed.MultiThreadedTestCase

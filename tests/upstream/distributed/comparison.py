@@ -20,9 +20,9 @@ _HERE = Path(__file__).parent
 # is text.
 _EXCEPTIONS = _HERE / "exceptions.json"
 _NOT_APPLICABLE = _HERE / "not_applicable.json"
-# The outcomes from which TABLE.md is generated.
+# The outcomes that TABLE.md is generated from.
 RESULTS = _HERE / "results.json"
-# The key in results.json under which passed tests are listed, by `Outcomes.use`.
+# For each `Outcomes.use`, the key under which results.json lists the passed tests.
 _PASSED = {device_use.TPU: "passed on tpu", device_use.HOST: "passed on host", "": "passed"}
 
 
@@ -96,12 +96,12 @@ def collect(folder: Path) -> list[Outcomes]:
 
 
 def on_the_cpu(key: tuple[str, str]) -> tuple[str, str]:
-    """Return the key on the CPU of a test that ran on tpu. Some names contain the device."""
+    """Convert the key of a test on tpu to its key on the CPU. Some names contain the device."""
     suite, test = key
     return suite, _DEVICE_OF_NAME.sub("cpu", test)
 
 
-# torch.testing's name of a test, such as test_dtensor_op_db_abs_tpu_float32.
+# Matches the device in a generated test name, such as test_dtensor_op_db_abs_tpu_float32.
 _DEVICE_OF_NAME = re.compile(r"(?<=_)tpu(?=_[a-z]+\d+$)")
 
 

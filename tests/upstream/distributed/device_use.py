@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Detect whether a test uses tpu: whether the test or one of its ranks allocates memory on it.
 
-Ranks are processes. At its end, a rank that has allocated memory creates the file that FILE names,
-and the process that runs the test looks for that file. If all ranks are killed, nothing is reported
-and the test counts as not using tpu.
+Ranks are processes. On exit, a rank that has allocated memory creates the file that FILE names, and
+the process that runs the test looks for that file. If all ranks are killed, nothing is reported and
+the test counts as not using tpu.
 """
 
 from __future__ import annotations

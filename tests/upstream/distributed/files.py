@@ -63,7 +63,7 @@ def main(argv: Sequence[str]) -> int:
     # children.
     device = importlib.import_module(_RANKS).device()
     # Exclude the imported objects from garbage collection. Otherwise, a collection in a child would
-    # write to them and so copy their memory pages.
+    # write to them, and the kernel would copy their pages.
     gc.collect()
     gc.freeze()
     for file in catalogue.chosen(options.files):
@@ -126,7 +126,7 @@ def _run(file: str, options: Sequence[str]) -> int:
     """Run a file in this process. Return pytest's exit status."""
     folder = catalogue.root()
     path = folder / "distributed" / f"{file}.py"
-    # Test files import their neighbours, and ranks import the test files.
+    # Test files import files in the same folder, and ranks import the test files.
     sys.path[:0] = [str(path.parent), str(folder)]
     return int(pytest.main([*_OPTIONS, f"--rootdir={folder}", *options, str(path)]))
 

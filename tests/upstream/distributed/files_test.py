@@ -23,7 +23,7 @@ _TESTS: dict[str, Callable[[], object]] = {
 
 
 def _session(file: str, options: Sequence[str]) -> int:
-    """Run the tests without an outcome, and record outcomes as the `recording` plugin does."""
+    """Run the tests that have no outcome yet, recording outcomes like the `recording` plugin."""
     target = Path(os.environ[recording.FILE])
     ran = outcomes.read(target)
     for name, test in _TESTS.items():

@@ -3,8 +3,8 @@
 
 A test spawns two to eight processes, its ranks, and each would have to import torch and JAX. This
 plugin forks the ranks from a server that has imported both. Importing this module prepares the
-server: it imports the modules that ranks need, and adapts torch's test framework. It does not start
-a device, because a started platform does not survive a fork.
+server: it imports the modules that ranks need, and adapts torch's test framework. It does not
+initialize the device's backend, which would not survive a fork.
 """
 
 from __future__ import annotations
@@ -132,13 +132,13 @@ def _prepare() -> None:
     name = device()
     if name == "tpu":
         _import_device()
-        # torch's test framework counts devices on import, and counting starts the platform.
+        # torch's test framework counts devices on import, and counting initializes the backend.
         counts = torch.accelerator.device_count, torch.tpu.device_count
         torch.accelerator.device_count = torch.tpu.device_count = lambda: adaptation.COUNT
     else:
         # The base classes of fully_shard's tests skip tests that need more ranks than devices.
         torch.accelerator.device_count = lambda: adaptation.COUNT
-    # torch's test framework checks for Pallas on import, and this check starts JAX.
+    # torch's test framework checks for Pallas on import, and this check initializes JAX.
     _pallas.has_jax_tpu_backend = lambda: False
     adaptation.adapt_framework(name)
     adaptation.complete_torch()
@@ -149,7 +149,7 @@ def _prepare() -> None:
 
 
 def _import_device() -> None:
-    """Import the modules that ranks would otherwise import when they start tpu and use it."""
+    """Import the modules that ranks would otherwise import when they initialize and use tpu."""
     from torch_google.tpu import autoload
 
     autoload()

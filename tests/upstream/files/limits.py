@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pytest plugin that selects a share of a file's tests, ends hung tests and enables checks."""
+"""A pytest plugin that selects a part of a file's tests, ends hung tests and enables checks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Generator
 
 import pytest
 
-# The environment variable that selects a share: `2/16` is the third of sixteen shares of a file's
+# The environment variable that selects a part: `2/16` is the third of sixteen parts of a file's
 # tests. If it is unset, all tests run.
 SHARE = "UPSTREAM_SHARE"
 # The time limit per test, in seconds. torch's longest test takes a minute on an idle core.
@@ -52,5 +52,5 @@ def share(text: str) -> tuple[int, int]:
 
 
 def _number(name: str) -> int:
-    # Use a hash of the name, so that a test's share is the same in every run.
+    # Use a hash of the name, so that a test is in the same part in every run.
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run one of torch's test files in this process: FILE [pytest options].
 
-exceptions.json lists the known failures. UPSTREAM_SHARE=INDEX/SHARES selects a share of the file's
+exceptions.json lists the known failures. UPSTREAM_SHARE=INDEX/SHARES selects a part of the file's
 tests. UPSTREAM_DEVICE=tpu selects the device-generic tests and runs them on tpu.
 FBCODE_RESULTS=FILE appends each outcome to a file; tests that have an outcome in the file do not
 run again.
@@ -32,7 +32,7 @@ _OPTIONS = [
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run a file's tests and return pytest's exit status, 5 if all have an outcome already."""
+    """Run a file's tests. Return pytest's status: 5 means that all already have an outcome."""
     (name,), options = catalogue.chosen([*argv[:1]]), argv[1:]
     folder = catalogue.root()
     # torch's test framework reads these variables when it is imported, so set them first.

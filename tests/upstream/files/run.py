@@ -26,7 +26,7 @@ import pytest
 from tests.fbcode import outcomes, recording
 from tests.upstream.files import catalogue, device, limits, page
 
-# The arguments with which Python runs a test file in a child process.
+# The Python arguments that run a test file in a child process.
 _PROGRAM = ("-m", "tests.upstream.files.one_file")
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run one shard of the smoke test in this process. Arguments: FILE=INDEX/SHARES for each shard.
 
-Each of Bazel's shards runs one of torch's test files, or a share of one.
+Each of Bazel's shards runs one of torch's test files, or a part of one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def take(argv: Sequence[str], environment: MutableMapping[str, str]) -> str:
-    """Return this shard's file, and set the environment variable that selects the shard's share.
+    """Return this shard's file, and set the environment variable that selects a part of its tests.
 
     Raises a ValueError if the number of shards differs from the number of arguments.
     """
