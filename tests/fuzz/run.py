@@ -18,7 +18,7 @@ from absl import app, flags
 from tests.fuzz.worker import Job, Worker
 from torch_google.tpu.testing.quick_compiler import XLA_FLAGS
 
-_SEEDS = flags.DEFINE_string("seeds", "0:100", "First and last seed, FIRST:END.")
+_SEEDS = flags.DEFINE_string("seeds", "0:100", "FIRST:END: the seeds from FIRST to END - 1.")
 _MODES = flags.DEFINE_list("modes", ["strict", "fused", "debug"], "Eager modes to test.")
 _MINUTES = flags.DEFINE_float("minutes", 0.0, "Stop after this many minutes; 0: after all seeds.")
 _LIMIT = flags.DEFINE_float("limit", 10.0, "Minutes after which a program counts as a hang.")
