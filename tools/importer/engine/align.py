@@ -4,7 +4,7 @@
 This is patience diff. Unique lines anchor the alignment: first the lines that are unique in both
 files, then the lines that are unique between two anchors. The anchors are the longest chain of such
 lines in the same order on both sides. The gaps between anchors are aligned by their longest common
-blocks. Patience diff keeps functions together, while a shortest edit script would match their
+blocks. Patience diff keeps functions together, whereas a shortest edit script would match their
 closing lines.
 """
 
@@ -26,7 +26,7 @@ _GAP_PAIRS = 4_000_000
 # every _CUT_EVERY-th line.
 _LONG = 1000
 _CUT_EVERY = 64
-# The number of equal lines, starting with a unique one, that a cut requires.
+# The number of matching lines, starting with a unique one, that are required to cut a range.
 _SAME_RUN = 8
 
 
@@ -36,7 +36,7 @@ Counts = tuple[Counter[Mark], Counter[Mark]]
 
 @dataclass(frozen=True)
 class Match:
-    """`length` equal lines, at index `old` of the old text and `new` of the new text."""
+    """`length` matching lines, at index `old` of the old text and `new` of the new text."""
 
     old: int
     new: int
@@ -54,9 +54,9 @@ class Change:
 
 
 def align(old: Sequence[Mark], new: Sequence[Mark], *, counts: Counts | None = None) -> list[Match]:
-    """Return the lines that the two texts have in common, in order, as maximal runs.
+    """Return the lines that the two versions have in common, in order, as maximal runs.
 
-    `counts` are the line counts of both texts, if the caller has them.
+    `counts` are the numbers of occurrences of each line, if the caller has computed them.
     """
     return _joined(_blocks(_Pair(old, new, counts), 0, len(old), 0, len(new)))
 
@@ -123,7 +123,7 @@ def _slide(old: Sequence[Mark], new: Sequence[Mark], change: Change, limit: int)
 
 
 def gaps(matches: Sequence[Match], old_size: int, new_size: int) -> list[Change]:
-    """Return the gaps between matches as changes, which `settle` then normalises."""
+    """Return the gaps between matches as changes, which `settle` then normalizes."""
     out: list[Change] = []
     position, new_position = 0, 0
     for match in [*matches, Match(old_size, new_size, 0)]:
@@ -185,7 +185,7 @@ def _blocks(pair: _Pair, start: int, stop: int, new_start: int, new_stop: int) -
 def _common_head(
     old: Sequence[Mark], new: Sequence[Mark], start: int, new_start: int, limit: int
 ) -> int:
-    """Return the number of equal lines that start at the two positions."""
+    """Return the number of matching lines that start at the two positions."""
 
     def same(size: int, step: int) -> bool:
         position, new_position = start + size, new_start + size
@@ -197,7 +197,7 @@ def _common_head(
 def _common_tail(
     old: Sequence[Mark], new: Sequence[Mark], stop: int, new_stop: int, limit: int
 ) -> int:
-    """Return the number of equal lines that end at the two positions."""
+    """Return the number of matching lines that end at the two positions."""
 
     def same(size: int, step: int) -> bool:
         position, new_position = stop - size, new_stop - size
@@ -207,10 +207,10 @@ def _common_tail(
 
 
 def _longest(limit: int, same: Callable[[int, int], bool]) -> int:
-    """Return the length of the longest equal run, at most `limit`.
+    """Return the length of the longest matching run, up to `limit`.
 
-    `same(size, step)` returns whether the `step` lines after the first `size` are equal. Comparing
-    slices is faster than comparing single lines.
+    `same(size, step)` returns whether the `step` lines after the first `size` lines match.
+    Comparing slices is faster than comparing single lines.
     """
     size, step = 0, 16
     while size < limit:
@@ -230,7 +230,7 @@ def _cuts(
     """Return pairs of positions at which both ranges have the same unique run of lines.
 
     Cutting long ranges there saves time: finding anchors needs a table of every line, but most
-    ranges between two cuts are equal.
+    ranges between two cuts are identical.
     """
     places = range(start + _CUT_EVERY, stop - _SAME_RUN, _CUT_EVERY)
     cuts: list[tuple[int, int]] = []

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recorded base of a series: the upstream tree that its patches apply to, without its text.
+"""The recorded base of a patch series: hashes of the upstream tree that its patches apply to.
 
-`base.json` in the series directory has the upstream commit and the git blob id of every file that
-the series touches. `base.lines` has a mark, a 6-byte hash, for each line of these files. A merge
-compares the old lines only for equality, and writes only lines of the patch or of the new tree. So
-the marks are enough, no old release is downloaded, and no upstream text is committed.
+`base.json` in the series directory contains the upstream commit and the git blob id of every file
+that the series touches. `base.lines` contains a 6-byte hash, called a mark, of each line of these
+files. A merge compares the old lines only for equality, and writes only lines of the patch or of
+the new tree. So the marks suffice, no old release is downloaded, and no upstream text is committed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _REMAKE = (
 
 @dataclass(frozen=True)
 class BaseFile:
-    """One upstream file: its git mode, its blob id and the marks of its lines, in order."""
+    """One upstream file: its git mode, its blob id, and the mark (hash) of each line, in order."""
 
     mode: str
     oid: str
@@ -44,11 +44,11 @@ class BaseFile:
 
 @dataclass(frozen=True)
 class Base:
-    """The part of upstream's tree that the series needs.
+    """The part of upstream's tree that the patch series needs.
 
-    `files` has the upstream files that the patches touch. `absent` has the touched paths that this
-    origin never contains: a wheel, for example, has no C++ sources. `known` has the hash of every
-    path in the tree.
+    `files` contains the upstream files that the patches touch. `absent` contains the touched paths
+    that this origin never contains: a wheel, for example, has no C++ sources. `known` contains the
+    hash of every path in the tree.
     """
 
     label: str
@@ -87,7 +87,7 @@ def record_base(series: Series, snapshot: Snapshot) -> Base:
 
 
 def base_files(base: Base) -> dict[str, bytes]:
-    """Return the contents of the base's files, by name. The output is deterministic."""
+    """Return base.json and base.lines, by file name. The output is deterministic."""
     rows = [
         {"path": path, "mode": file.mode, "blob": file.oid, "lines": len(file.marks)}
         for path, file in sorted(base.files.items())
@@ -111,7 +111,7 @@ def base_files(base: Base) -> dict[str, bytes]:
 
 
 def read_base(directory: Path) -> Base:
-    """Read the base of the series in `directory`. Raises UserError if it is missing or damaged."""
+    """Read the base in a patch series directory. Raises UserError if it is missing or corrupt."""
     try:
         data = json.loads((directory / JSON_FILE).read_text(encoding="utf-8"))
         body = _unpack(directory / LINES_FILE)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rebase a series from its recorded base onto a different upstream tree, file by file.
+"""Rebase a patch series from its recorded base onto a different upstream tree, file by file.
 
 Each patch is rebased by a three-way merge. For patch i, base is the old file with patches 0 to i -
 1 applied, theirs is the same file with patch i also applied, and ours is the new file with the
 rebased patches 0 to i - 1 applied. A patch has landed if its merge changes nothing. Patches that
-change the same lines are also merged as a group, because upstream may have taken all of them.
+change the same lines are also merged as a group, because upstream may have merged all of them.
 
 If the new file equals the old one byte for byte, the patch is applied unchanged.
 """
@@ -45,7 +45,7 @@ _ORDER = list(Outcome)
 class Carry:
     """The outcome of each patch, and the new tree's files that the patches touch.
 
-    `results` ends at the first patch that needs a decision, unless `keep_going` was set.
+    `results` ends at the first patch that needs manual resolution, unless `keep_going` was set.
     """
 
     series: Series
@@ -60,7 +60,7 @@ class Carry:
     def series_files(self) -> dict[str, bytes]:
         """Return the new `series` file and the rebased patches, by file name.
 
-        Raises ValueError if a patch still needs a decision.
+        Raises ValueError if a patch still needs manual resolution.
         """
         if any(result.outcome.stops for result in self.results):
             raise ValueError("a stopped carry has no series")
@@ -91,11 +91,11 @@ def carry(
 ) -> Carry:
     """Rebase `series` from `base` onto `new`.
 
-    `decisions` are the user's decisions, by patch name. `new` already contains the patches before
-    index `first`. With `keep_going`, a patch that needs a decision is skipped, and later patches
-    are merged without it. `old` is the full tree of the base, if available; it only adds text to
-    conflicts. `settlements` are remembered resolutions of conflicts, by key. Raises UserError if
-    the series does not apply to its recorded base.
+    `decisions` are the user's resolutions and skips, by patch name. `new` already contains the
+    patches before index `first`. With `keep_going`, a patch that needs manual resolution is
+    skipped, and later patches are merged without it. `old` is the full tree of the base, if
+    available; it only adds text to conflicts. `settlements` are stored conflict resolutions, by
+    key. Raises UserError if the series does not apply to its recorded base.
     """
     work = _Work(series, base, new, decisions or {}, old, settlements or {})
     for patch in series.patches[:first]:
@@ -185,7 +185,7 @@ class _Work:
     def with_whereabouts(
         self, file: FileResult, hunks: Sequence[Hunk], files: Sequence[FileResult]
     ) -> FileResult:
-        """Note where upstream now has the lines of a conflicting file."""
+        """Add a note that says where upstream's tree now has the lines of a conflicting file."""
         if file.outcome not in (Outcome.CONFLICT, Outcome.SUSPECTED, Outcome.FILE_GONE):
             return file
         others = {
@@ -287,7 +287,7 @@ class _Work:
         )
 
     def unrecorded(self, patch: Patch, diff: FileDiff, where: str) -> FileResult:
-        """Apply a patch strictly, because no merge is possible if the base lacks the file."""
+        """Apply a patch strictly, because a file that the base lacks cannot be merged."""
         before = self.read(where)
         try:
             after = apply_diff(patch.name, diff, {path: self.read(path) for path in diff.paths})
@@ -311,7 +311,8 @@ class _Work:
                 settled.append(FileResult(path, path, Outcome.RESOLVED, self.read(path), blob))
         paths = [file.new_path for file in files]
         if paths == sorted(paths):
-            # Sort added files by path, as in a new patch, so that equal changes give equal bytes.
+            # Sort added files by path, as in a new patch, so that identical changes produce
+            # identical bytes.
             settled.sort(key=lambda file: file.new_path)
         if all(file.after == file.before for file in settled):
             return tuple(settled), Outcome.LANDED
@@ -319,7 +320,7 @@ class _Work:
         return tuple(settled), stops[0] if stops else Outcome.RESOLVED
 
     def landed_together(self, index: int) -> bool:
-        """Return whether upstream has this patch and the later patches to the same lines."""
+        """Return whether upstream contains this patch and all later patches to the same lines."""
         group = self.history.neighbours(index)
         paths = {path for patch in group for diff in patch.files for path in diff.paths}
         if not all(path in self.ours or self.new.carries(path) for path in paths):
@@ -348,7 +349,7 @@ class _Work:
 
 
 def _together(files: Sequence[FileResult]) -> tuple[Outcome, str]:
-    """Combine the outcomes of a patch's files into one, with a note if it landed only in part."""
+    """Combine the outcomes of a patch's files into one, with a note if it only partly landed."""
     here = [file.outcome for file in files if file.outcome is not Outcome.NOT_APPLICABLE]
     worst = max(here, key=_ORDER.index, default=Outcome.NOT_APPLICABLE)
     if worst is not Outcome.LANDED:

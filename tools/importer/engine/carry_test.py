@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rebase series with every outcome, and check invariants of all results."""
+"""Rebase patch series that produce every outcome, and check invariants of all results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _BLOCK = "    x = 1\n    return x\n\n"
 
 
 def _with(text: str, **changes: str) -> str:
-    """Return `text` with lines replaced by number: `l5` is the new text of line 5."""
+    """Return `text` with some lines replaced: the keyword `l5` has the new text of line 5."""
     for key, new in changes.items():
         old = f"line {key[1:]}\n"
         assert text.count(old) == 1
@@ -255,7 +255,7 @@ def test_outcomes(tmp_path: Path, case: _Case) -> None:
 
 @pytest.mark.parametrize("case", _CASES, ids=[case[0] for case in _CASES])
 def test_what_is_carried_applies_strictly_and_stays(tmp_path: Path, case: _Case) -> None:
-    """The new series applies strictly to the new tree, and importing it again changes no byte."""
+    """The new patches apply strictly to the new tree, and importing them again changes no byte."""
     _, old, steps, upstream, _ = case
     scenario = _scenario(tmp_path / "a", old, steps)
     new = over(scenario.old, upstream)
@@ -351,10 +351,11 @@ def test_the_laws_on_any_upstream(
 def test_what_landed_is_never_put_in_twice(
     story: tuple[dict[str, str], list[tuple[str, dict[str, str]]]],
 ) -> None:
-    """If upstream's only changes are the patches, its tree stays unchanged or the user must decide.
+    """If upstream's only changes are the patches, its tree stays unchanged or the merge stops.
 
-    Not every patch counts as landed, because two patches that undo each other may both stay. Lines
-    are rarely repeated here, because a line such as `)` does not show which patch wrote it.
+    Not every patch counts as landed, because two patches that undo each other may both remain in
+    the series. Lines are rarely repeated here, because a line such as `)` does not show which patch
+    added it.
     """
     old, steps = story
     upstream = dict(old)
@@ -389,7 +390,7 @@ def test_disjoint_patches_commute(
 
 
 def test_a_name_outvotes_the_body_that_many_share(tmp_path: Path) -> None:
-    """Upstream added and removed functions whose bodies equal that of the patched one."""
+    """Upstream added and removed functions whose bodies are identical to the patched one's."""
 
     def text(*names: str, patched: str = "") -> str:
         body = "    x = one()\n    y = two()\n    return x\n"
@@ -450,7 +451,7 @@ def test_what_remains_of_a_patch_stays_though_one_file_is_unseen(tmp_path: Path)
 
 
 def test_from_an_origin_that_lacked_a_file(tmp_path: Path) -> None:
-    """A patch to a file without a recorded base applies strictly, or the user must decide."""
+    """A patch to a file without a recorded base applies strictly, or the import stops."""
     files: Texts = {"a.py": _TEXT, "csrc/c.h": _TEXT}
     scenario = make_scenario(tmp_path, files, {"p": dict.fromkeys(files, _PATCHED)})
     (tmp_path / "base.json").unlink()
@@ -497,7 +498,7 @@ def test_a_suspect_says_how_upstream_differs(tmp_path: Path) -> None:
 
 
 def test_memory_of_the_old_tree_changes_nothing(tmp_path: Path) -> None:
-    """An available old tree adds text to conflicts, but never changes a result."""
+    """If the old tree is available, it adds text to conflicts but never changes a result."""
     for name, old, steps, upstream, _ in _CASES:
         scenario = _scenario(tmp_path / name, old, steps)
         new = DictSnapshot("new", over(scenario.old, upstream))
@@ -514,7 +515,7 @@ def test_memory_of_the_old_tree_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_file_that_a_person_adds_has_its_place_in_the_patch(tmp_path: Path) -> None:
-    """If a patch loses a file in one import and regains it in the next, the patch is as before."""
+    """A patch that loses a file in one import and regains it in the next is restored exactly."""
     old = dict.fromkeys(("a", "b", "c"), _TEXT)
     both = make_scenario(tmp_path / "whole", old, {"p": dict.fromkeys(old, _PATCHED)})
     part = make_scenario(tmp_path / "part", old, {"p": {"b": _PATCHED, "c": _PATCHED}})

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compare the engine with `git merge-file` and `git am -3` on random histories of a source file.
 
-Every line has a hidden identity, so the right result of each merge is known (made_histories.py).
-Merges are skipped if the texts do not show every edit (`Story.is_told`).
+Every line has a hidden identity, so the correct result of each merge is known (made_histories.py).
+Merges are skipped if some edit is not visible in the texts (`Story.is_told`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from tools.importer.engine.made_histories import make_history
 from tools.importer.engine.real_git import RealGit
 from tools.par.testing.budget import examples, is_full
 
-# The engine may stop at no more than this share of the merges that git gets right.
+# The engine may stop at no more than this fraction of the merges that git gets right.
 _MOST_STOPS = 0.08
-# `git am` starts six processes, so short runs compare only some merges with it.
+# `git am` spawns six processes, so short runs compare only some merges with it.
 _AM_EVERY = 1 if is_full() else 12
 
 
@@ -122,7 +122,7 @@ def test_it_is_never_wrong_where_git_stops(git: RealGit, seed: int) -> None:
 
 
 def test_the_histories_have_every_kind_of_merge() -> None:
-    """Some patches land, some contradict upstream, and all files have repeated lines."""
+    """Some patches land, some conflict with upstream, and all files have repeated lines."""
     stories = [story for seed in range(30) for story in _stories(seed)]
     assert any(story.landed for story in stories)
     assert any(story.truth is None for story in stories)

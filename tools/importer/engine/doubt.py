@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Detect clean merges whose result depends on how the texts are aligned.
+"""Detect clean merges whose result depends on how the versions are aligned.
 
-A text does not show which of several equal lines was removed. Suppose upstream deletes one of three
-equal blocks, and the patch deletes lines of one of them. If both changed the same block, the patch
-has landed; if not, it must still be applied. A merge picks one alignment of the texts, called a
-reading. This module tries all other readings between lines that are unique in all versions, and
-compares their results.
+The text of a file does not show which of several identical lines was removed. Suppose upstream
+deletes one of three identical blocks, and the patch deletes lines of one of them. If both changed
+the same block, the patch has landed; if not, it must still be applied. A merge picks one alignment
+of the versions, which the code calls a reading. This module tries all other alignments between
+lines that are unique in all versions, and compares their results.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tools.importer.engine.slide import slid
 from tools.importer.engine.stretches import Stretch, stretches
 from tools.importer.engine.text import Text
 
-# A range with more readings than this counts as ambiguous.
+# A range with more possible alignments than this counts as ambiguous.
 _READINGS = 64
 # A line counts as moved if it swapped places with a line within this distance.
 _NEAR = 30
@@ -38,14 +38,14 @@ class _Clash(enum.Enum):
     """The reason why two changes cannot be combined."""
 
     OVERLAP = enum.auto()  # both change the same lines
-    ORDER = enum.auto()  # both insert lines at one place, so only their order is unknown
+    ORDER = enum.auto()  # both insert lines at the same place, so only their order is unknown
 
 
 @dataclass(frozen=True)
 class _Window:
     """A range of lines in all three versions. `start` is the index of its first line in the base.
 
-    `blank` has the marks of blank lines.
+    `blank` contains the marks (hashes) of blank lines.
     """
 
     start: int
@@ -56,9 +56,9 @@ class _Window:
 
 
 def doubtful_line(base: Text, ours: Text, theirs: Text, merge: Merge) -> int | None:
-    """Return the index of a base line near which another reading gives a different merge result.
+    """Return the index of a base line near which another alignment changes the merge result.
 
-    Return None if all readings agree with `merge`, which must have no conflicts.
+    Return None if all alignments agree with `merge`, which must have no conflicts.
     """
     for line in _removed(merge):
         mark = base.marks[line]
@@ -78,7 +78,7 @@ def _removed(merge: Merge) -> list[int]:
 
 
 def _stays(mark: Mark, ours: Text, theirs: Text, merge: Merge) -> bool:
-    """Return whether the merge result still contains a line with this mark."""
+    """Return whether the merge result still contains a line with this mark (hash)."""
     count = ours.counts[mark]
     for stretch in merge.stretches:
         if not stretch.same:
@@ -88,7 +88,7 @@ def _stays(mark: Mark, ours: Text, theirs: Text, merge: Merge) -> bool:
 
 
 def _windows(base: Text, ours: Text, theirs: Text, merge: Merge) -> Iterator[tuple[_Window, Marks]]:
-    """Yield the windows around changes by both sides, each with the merge's result for it."""
+    """Yield the windows around changes by both sides, each with its part of the merge result."""
     patched = [change for stretch in merge.stretches for change in stretch.theirs]
     upstream, patch = _Kept(merge.upstream, ours), _Kept(patched, theirs)
     size, end = len(base.marks), -1
@@ -175,9 +175,9 @@ def _result(ours: Text, theirs: Text, touched: Sequence[Stretch], low: int, high
 
 
 def _doubt(window: _Window, result: Marks) -> int | None:
-    """Return the line of the window at which the readings disagree, or None if they agree.
+    """Return the line of the window at which the alignments disagree, or None if they agree.
 
-    The readings agree only if all of them give the merge's `result`.
+    The alignments agree only if merging with each of them gives `result`.
     """
     upstream = readings(window.base, window.ours)
     patch = readings(window.base, window.theirs)
@@ -195,7 +195,7 @@ def _doubt(window: _Window, result: Marks) -> int | None:
 
 
 def _parts(window: _Window, ours: Mapping[int, int], theirs: Mapping[int, int]) -> list[_Window]:
-    """Cut a window at each line that all readings of both sides keep at one position."""
+    """Cut a window at each line that all alignments of both sides keep at the same position."""
     out: list[_Window] = []
     start = mine = other = 0
     ends = (len(window.base), len(window.ours), len(window.theirs))
@@ -218,9 +218,9 @@ def _parts(window: _Window, ours: Mapping[int, int], theirs: Mapping[int, int]) 
 
 
 def _agreed(part: _Window, usual: Marks | None = None) -> Marks | _Clash | None:
-    """Return the result that all readings of a part give; None if they give different results.
+    """Return the merge result on which all alignments of a part agree; None if they disagree.
 
-    `usual` is the result of the reading that the merge used, if known.
+    `usual` is the result of the alignment that the merge used, if known.
     """
     if part.ours == part.base:
         return part.theirs
@@ -258,14 +258,14 @@ def _agrees(
     settled: Sequence[Change],
     alike: Sequence[Sequence[Change]],
 ) -> bool:
-    """Return whether merging upstream's reading `ours` with each reading in `alike` gives `usual`.
+    """Return whether merging upstream's changes `ours` with each item of `alike` gives `usual`.
 
-    `alike` has the patch's readings whose changes become `settled` when slid down.
+    `alike` contains the alignments of the patch whose changes become `settled` when slid down.
     """
     if usual == part.ours:
-        # If both sides have the same text, they made the same change, even if they may have kept
-        # different ones of several equal lines. If upstream changed more, its text does not show
-        # whether both removed the same lines, so compare all readings.
+        # If both sides have the same text, they made the same change, even if each may have kept a
+        # different one of several identical lines. If upstream changed more, its text does not show
+        # whether both removed the same lines, so compare all alignments (readings).
         agreeing = [theirs for theirs in alike if _merged(part, ours, theirs) == usual]
         if not agreeing or part.ours == part.theirs:
             return bool(agreeing)
@@ -291,17 +291,17 @@ def _agrees(
 
 
 def _only_removes(changes: Sequence[Change]) -> bool:
-    """Return whether no change adds a line; if so, the changes can be combined despite overlaps."""
+    """Return whether all changes only remove lines; such changes can overlap without conflict."""
     return all(change.new_start == change.new_stop for change in changes)
 
 
 def _lines_between(part: _Window, one: Sequence[Change], other: Sequence[Change]) -> set[Mark]:
-    """Return the base lines that one of two readings removes and the other keeps."""
+    """Return the base lines that are removed under one of two alignments, but not the other."""
     return {part.base[line] for line in _lines(one) ^ _lines(other)}
 
 
 def _slid_over(part: _Window, one: Sequence[Change], other: Sequence[Change]) -> set[Mark]:
-    """Return the base lines that only one reading removes, or that a change slides over."""
+    """Return the base lines removed under only one alignment, and those that changes slide over."""
     return _lines_between(part, one, other) | {
         part.base[line]
         for mine, its in itertools.zip_longest(one, other)
@@ -312,13 +312,13 @@ def _slid_over(part: _Window, one: Sequence[Change], other: Sequence[Change]) ->
 
 
 def _some(side: Readings | None) -> list[list[Change]]:
-    """Return all readings, or an empty list if there are none or too many."""
+    """Return all possible alignments; [] if there are none or too many."""
     some = list(itertools.islice(side.changes(), _READINGS + 1)) if side else []
     return some if len(some) <= _READINGS else []
 
 
 def _merged(part: _Window, ours: Sequence[Change], theirs: Sequence[Change]) -> Marks | _Clash:
-    """Merge a reading of upstream's changes with a reading of the patch's."""
+    """Merge upstream's changes with the patch's, given one alignment of each."""
     out: list[Mark] = []
     position = 0
     for stretch in stretches(part.base, part.ours, part.theirs, ours, theirs):
@@ -341,7 +341,7 @@ def _lines(changes: Sequence[Change]) -> set[int]:
 
 
 def _clash(stretch: Stretch) -> _Clash | None:
-    """Return why the changes of a stretch cannot be combined; None if they can."""
+    """Return why the changes to a range cannot be combined; None if they can."""
     order = False
     for mine, other in itertools.product(stretch.ours, stretch.theirs):
         if max(mine.start, other.start) < min(mine.stop, other.stop):
@@ -355,7 +355,7 @@ def _clash(stretch: Stretch) -> _Clash | None:
 
 
 def _both(part: _Window, stretch: Stretch) -> list[Mark]:
-    """Return the lines of a stretch with the changes of both sides, which must not overlap."""
+    """Return the lines of a range with both sides' changes applied, which must not overlap."""
     out: list[Mark] = []
     position = stretch.start
     sides = [(change, part.ours) for change in stretch.ours]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explains why a hunk needed a three-way merge: shows how upstream changed the hunk's old lines."""
+"""Explain why a hunk needed a three-way merge: show how upstream changed the hunk's old lines."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tools.importer.engine.align import Change
 from tools.importer.engine.text import Text
 from tools.importer.unified import Hunk
 
-# The most consecutive added lines that a diff shows. Without a limit, the diff of a hunk could
-# contain a whole new file.
+# The maximum number of consecutive added lines that a diff shows. Without a limit, the diff of a
+# hunk could contain a whole new file.
 _MOST = 40
 
 
@@ -49,7 +49,7 @@ def _diff(old: Sequence[bytes], new: Sequence[bytes]) -> Iterator[str]:
 def _short(lines: Iterator[str]) -> Iterator[str]:
     """Yield the lines of a diff, and shorten each long run of added lines.
 
-    Such a run becomes its first lines and the number of the others.
+    Only the first lines of such a run are shown, followed by the number of omitted lines.
     """
     run = 0
     for line in lines:
@@ -64,7 +64,7 @@ def _short(lines: Iterator[str]) -> Iterator[str]:
 
 
 def _range(start: int, stop: int) -> str:
-    """Return a range in a hunk header's format. For an empty range, number the preceding line."""
+    """Return a range in a hunk header's format. An empty range has the preceding line's number."""
     size = stop - start
     first = start + 1 if size else start
     return str(first) if size == 1 else f"{first},{size}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the evidence for a 3-way merge: how upstream changed the lines that a hunk covers."""
+"""Test the explanation of a 3-way merge: how upstream changed the lines that a hunk covers."""
 
 from __future__ import annotations
 

@@ -19,10 +19,11 @@ from tools.importer.snapshot import SYMLINK, Blob
 
 @dataclass(frozen=True)
 class FileMerge:
-    """The merge of one file. If the user must decide, `after` has conflict markers.
+    """The merge of one file. If it needs manual resolution, `after` contains conflict markers.
 
     `inner` is the diff from the patch's version to upstream's; if the patch was merged without a
-    conflict, from the old lines of its hunks to upstream's. `conflicts` are the marked regions.
+    conflict, from the old lines of its hunks to upstream's. `conflicts` are the regions between
+    conflict markers.
     """
 
     outcome: Outcome
@@ -35,7 +36,7 @@ class FileMerge:
 
 @dataclass(frozen=True)
 class MergedBlob:
-    """The result of `merge_blobs`. If `conflict` is true, `blob` has conflict markers."""
+    """The result of `merge_blobs`. If `conflict` is true, `blob` contains conflict markers."""
 
     blob: Blob | None
     conflict: bool
@@ -56,7 +57,7 @@ def merge_step(step: Step, before: Blob | None, labels: Labels) -> FileMerge:
 def merge_blobs(
     base: Blob | None, ours: Blob | None, theirs: Blob | None, *, labels: Labels | None = None
 ) -> MergedBlob:
-    """Merge three versions of a file, given as full texts. None means that the file is absent."""
+    """Merge three versions of a file, given in full. None means that the file is absent."""
     labels = labels or Labels()
     if ours == theirs or theirs == base:
         return MergedBlob(ours, False)
@@ -170,7 +171,7 @@ def _merge_modes(base: str | None, ours: str | None, theirs: str | None) -> str 
 
 
 def _undecided(before: Blob, after: Blob, labels: Labels) -> bytes:
-    """Return the file with conflict markers around the patch's changes, for the user to decide."""
+    """Return the file with conflict markers around the patch's changes, for the user to resolve."""
     ours, theirs = Text.of(before.data), Text.of(after.data)
     merge = merge_texts(ours, ours, theirs)
     assert ours.lines is not None

@@ -15,7 +15,7 @@ from tools.importer.snapshot import Blob
 from tools.importer.unified import parse_diff
 from tools.par.testing.budget import examples
 
-# Run few examples, because each one starts git five times.
+# Run few examples, because each one runs git five times.
 _FEW = settings(
     max_examples=examples(60),
     deadline=None,
@@ -58,7 +58,7 @@ def test_what_we_write_applies_in_git_and_here(
     try:
         tree = git.applied(old, patch)
     except RefusedByGit:
-        # git rejects its own patch too if a directory name ends in a space, or if a symlink is
+        # git also rejects its own patch if a directory name ends in a space, or if a symlink is
         # moved and a directory takes its place.
         with pytest.raises(RefusedByGit):
             git.applied(old, theirs)

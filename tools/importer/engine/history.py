@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of the old tree before and after each patch of the series.
+"""The files of the old upstream tree, before and after each patch of the series.
 
 A file's text is available if the new tree contains the same blob, or if the full old tree is
 available. Otherwise, only the marks (hashes) of its lines are available.
@@ -30,7 +30,7 @@ Read = Callable[[str], Blob | None]
 
 @dataclass(frozen=True)
 class Old:
-    """A file of the old tree at some point in the series: its bytes, or the marks of its lines."""
+    """A file of the old tree between two patches: its bytes, or hashes of its lines."""
 
     mode: str
     blob: Blob | None
@@ -92,7 +92,7 @@ class History:
         self._next = None
 
     def _step(self, patch: Patch, diff: FileDiff, files: dict[str, Old | None]) -> Step | None:
-        """Return the step of one diff. `files` has the results of the patch's earlier diffs."""
+        """Return the step for one diff. `files` holds the results of the patch's earlier diffs."""
         if any(path in self._base.absent for path in diff.paths):
             return None
         before = None
@@ -112,7 +112,7 @@ class History:
 
     @cached_property
     def words(self) -> dict[Mark, bytes]:
-        """Map marks to lines, for every line in the patches' hunks."""
+        """Return a map from marks (hashes) to lines, for every line in the patches' hunks."""
         return {
             mark_of(line): line
             for patch in self._series.patches
@@ -123,7 +123,7 @@ class History:
         }
 
     def neighbours(self, index: int) -> list[Patch]:
-        """Return the patch at `index` and later patches to the same or adjacent lines."""
+        """Return the patch at `index` and all later ones that change the same or adjacent lines."""
         first = self._series.patches[index]
         group = [first]
         ranges: dict[str, list[tuple[int, int]]] = {}
@@ -204,7 +204,7 @@ class History:
 
 
 def _as_marks(text: Text) -> Text:
-    """Return the text with marks in place of lines, for a merge whose text is not needed."""
+    """Return the text with its lines replaced by marks (hashes), for a merge that needs no text."""
     return Text(text.marks, text.marks)
 
 
@@ -245,7 +245,7 @@ def _advance_marks(marks: tuple[Mark, ...], hunks: Sequence[Hunk]) -> tuple[Mark
 
 
 def _edits(diff: FileDiff) -> list[tuple[int, int, int, int]]:
-    """Return the line ranges that a diff changes, as (start, stop) before and after it."""
+    """Return the line ranges that a diff changes, as (start, stop) in the old and the new file."""
     out: list[tuple[int, int, int, int]] = []
     shift = 0
     for hunk in diff.hunks:

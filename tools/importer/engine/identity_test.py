@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Merge texts with equal lines, whose hidden identities determine the right result.
+"""Merge files with identical lines, whose hidden identities determine the correct result.
 
 A clean result must equal the result of applying the edits by line identity. The outcome may be
 `landed` only if upstream changed the same lines as the patch. Both must hold regardless of the
@@ -59,7 +59,7 @@ def _stories(base: Lines) -> Iterator[Story]:
 @pytest.mark.parametrize(("block", "count"), _BLOCKS)
 @pytest.mark.parametrize("ends", ["", "first last"], ids=["whole", "between"])
 def test_every_pair_of_edits_of_equal_blocks(block: str, count: int, ends: str) -> None:
-    """Whatever range each side removes or replaces, the result is right or the user must decide."""
+    """For any range that a side removes or replaces, the result is correct or the merge stops."""
     first, last = ends.split() or ("", "")
     base = _lines(" ".join([first, *block * count, last]))
     verdicts = Counter(_verdict(story) for story in _stories(base))
@@ -71,7 +71,7 @@ def test_every_pair_of_edits_of_equal_blocks(block: str, count: int, ends: str) 
     "words", ["first a b X a b last", "a X a Y a last", "first a a X a a last"]
 )
 def test_every_pair_of_edits_of_equal_blocks_with_a_line_between(words: str) -> None:
-    """If a side removes the line and one block, the text does not show which block it was."""
+    """If a side removes the line and one block, the text does not show which block was removed."""
     wrong = [
         (story, verdict)
         for story in _stories(_lines(words))
@@ -81,11 +81,11 @@ def test_every_pair_of_edits_of_equal_blocks_with_a_line_between(words: str) -> 
 
 
 def _is_one_change(story: Story) -> bool:
-    """Return whether only one reading of the texts makes sense.
+    """Return whether only one alignment of the texts makes sense.
 
-    Either both sides produced the same text, and in some reading they removed the same lines. Or
-    the patch adds lines where upstream removed a block, so the other reading gives a conflict
-    instead of a different text.
+    Either both sides produced the same text, and in some alignment they removed the same lines. Or
+    the patch adds lines where upstream removed a block, so the other alignment results in a
+    conflict instead of a different text.
     """
     if story.ours == story.theirs:
         return any(other.landed for other in story.slid())
@@ -124,12 +124,12 @@ def _any_story(draw: st.DrawFn) -> Story:
 def test_edits_of_any_text_of_few_words(story: Story) -> None:
     assume(story.is_told and story.patch and story.theirs != story.base)
     if story.truth is None and not merged(story).outcome.drops:
-        return  # both sides insert at one place: the texts do not show the order
+        return  # both sides insert at one place, so the order is unknown
     verdict = _verdict(story)
     if verdict not in ("stop", "right"):
-        # Another reading may give the same text by choosing a different one of two equal lines. In
-        # that reading, the whole patch must have landed, or the result must be right by line
-        # identity.
+        # Another alignment may produce the same text by choosing a different one of two identical
+        # lines. With that alignment, the whole patch must have landed, or the result must be
+        # correct by line identity.
         assert any(
             other.landed
             or ({*other.patch} <= {*story.patch, *story.upstream} and _verdict(other) == "right")
@@ -154,12 +154,12 @@ def _texts(*texts: str) -> list[bytes]:
     ],
 )
 def test_a_change_beside_equal_lines_that_landed(base: str, ours: str, theirs: str) -> None:
-    """The change has landed: other readings only choose a different one of two equal lines."""
+    """Upstream has the change: other alignments only choose the other of two identical lines."""
     assert carried(*_texts(base, ours, theirs)).outcome is Outcome.LANDED
 
 
 def test_a_doubtful_landing_is_shown_between_markers() -> None:
-    """Upstream removed one of two equal blocks; the patch removed the end of the second block."""
+    """Upstream removed one of two identical blocks; the patch removed the end of the second one."""
     result = carried(*_texts("a b a b", "a b", "a b a"))
     assert result.outcome is Outcome.AMBIGUOUS
     assert "of the old file" in result.note

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decide the outcome of a merge: clean, offset, 3-way, landed, suspected, ambiguous or conflict."""
+"""Determine a merge's outcome: clean, offset, 3-way, landed, suspected, ambiguous or conflict."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tools.importer.engine.outcome import Outcome
 from tools.importer.engine.text import Text
 from tools.importer.unified import Hunk
 
-# Suspect that upstream has the patch if the two texts in each conflict are this similar.
+# Suspect that upstream contains the patch if the two sides of each conflict are this similar.
 _ALIKE = 0.6
 # The number of context lines on each side that locate an edit, as in a patch.
 _HOLD = 3
-# Lines shorter than this, such as `)` or `else:`, do not show that upstream took the patch.
+# Lines shorter than this, such as `)` or `else:`, are no evidence that upstream merged the patch.
 _TELLING = 6
 
 
@@ -103,7 +103,7 @@ def _of_conflict(
 
 
 def _lines_of(conflicts: Sequence[Region]) -> str:
-    """Return text with the line numbers of the first three conflicts in upstream's new file."""
+    """Return message text with the line numbers, in upstream's new file, of the first conflicts."""
     first = [str(region.ours_start + 1) for region in conflicts[:3]]
     if len(conflicts) > len(first):
         return f"lines {', '.join(first)} and {len(conflicts) - len(first)} more"
@@ -111,7 +111,7 @@ def _lines_of(conflicts: Sequence[Region]) -> str:
 
 
 def _likely(present: int, count: int, where: str) -> str:
-    """Return why a patch is suspected: upstream has `present` of its `count` new lines."""
+    """Return why a patch may have landed: upstream has `present` of its `count` new lines."""
     if not present:
         return f"upstream changed {where} much like it"
     if count == 1:
@@ -149,7 +149,7 @@ def _added_lines(hunks: Sequence[Hunk]) -> list[bytes]:
 
 
 def _already_there(base: Text, ours: Text, hunks: Sequence[Hunk]) -> str:
-    """Return one of the patch's added lines if upstream has all significant ones, else "".
+    """Return one line that the patch adds if upstream has all its significant lines, else "".
 
     Short lines, and lines that occur in the base, are not significant.
     """
@@ -168,7 +168,7 @@ def _already_there(base: Text, ours: Text, hunks: Sequence[Hunk]) -> str:
 
 
 def _place(base: Text, ours: Text, hunk: Hunk, matches: Sequence[Match]) -> int | None:
-    """Return the offset by which the hunk's old lines moved as one block; None if they changed."""
+    """Return the offset by which upstream moved the hunk's old lines; None if it changed them."""
     start, size = hunk.old_index, len(hunk.old)
     if not size:
         start, size = max(start - 1, 0), 1
@@ -181,7 +181,7 @@ def _place(base: Text, ours: Text, hunk: Hunk, matches: Sequence[Match]) -> int 
 def _loose(base: Text, ours: Text, upstream: Sequence[Change]) -> list[tuple[int, int]]:
     """Return the base ranges within which an upstream insertion or deletion can slide.
 
-    For example, if upstream adds an identical block to a row of blocks, each may be the new one.
+    For example, if upstream adds a copy of a block next to it, either may be the new one.
     """
     old, new = base.marks, ours.marks
     out: list[tuple[int, int]] = []
@@ -201,7 +201,7 @@ def _loose(base: Text, ours: Text, upstream: Sequence[Change]) -> list[tuple[int
 
 
 def _covered(hunk: Hunk, loose: Sequence[tuple[int, int]], size: int) -> bool:
-    """Return whether an edit and its context are inside a `loose` range, so nothing locates it."""
+    """Return whether an edit and its context are in a `loose` range, so its place is unclear."""
     first = hunk.old_index
     for edit in hunk.edits:
         start = max(min(first, first + edit.start - _HOLD), 0)
@@ -212,7 +212,7 @@ def _covered(hunk: Hunk, loose: Sequence[tuple[int, int]], size: int) -> bool:
 
 
 def _unclear(base: Text, ours: Text, hunk: Hunk, matches: Sequence[Match]) -> bool:
-    """Return whether only repeated lines locate the hunk.
+    """Return whether the hunk's place depends only on repeated lines.
 
     This is the case if upstream has changed the number of copies of the hunk's old lines, and no
     matching run around the hunk has a line that is unique on both sides.

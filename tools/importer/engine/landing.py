@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Remove landed patches from upstream's tree, so that a later revert of one can be detected.
 
-If upstream has a patch, merging it changes nothing. Merging its reverse gives upstream's tree as it
-would be without the patch. A patch from that tree to upstream's has landed as long as upstream
-keeps the change, and applies again as soon as upstream reverts it.
+If upstream contains a patch, merging it changes nothing. Merging its reverse produces upstream's
+tree as it would be without the patch. A patch from that tree to upstream's has landed as long as
+upstream keeps the change, and applies again as soon as upstream reverts it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tools.importer.snapshot import Blob, OverlaySnapshot, Snapshot
 
 @dataclass(frozen=True)
 class Landing:
-    """A landed patch: its file's bytes, and its steps, each with its path in upstream's tree."""
+    """A landed patch: the bytes of its patch file, and its changes by path in upstream's tree."""
 
     patch: Patch
     data: bytes
@@ -35,7 +35,7 @@ class Landing:
 class Landings:
     """Landed patches, rewritten to apply to `tree`, which is upstream's tree without them.
 
-    `files` has the patches by name, in order. `lost` names the patches that cannot be removed.
+    `files` maps names to patch files, in order. `lost` names the patches that cannot be removed.
     """
 
     tree: Snapshot
@@ -50,7 +50,7 @@ def landings(
     results: Sequence[PatchResult],
     names: Collection[str],
 ) -> list[Landing]:
-    """Return the landed patches `names`, in series order. `results` has their outcomes on `new`."""
+    """Return the patches `names`, which landed upstream. `results` has their outcomes on `new`."""
     history = History(series, base, new, None)
     out: list[Landing] = []
     for patch, result in zip(series.patches, results, strict=False):
@@ -64,7 +64,7 @@ def landings(
 
 
 def take_out(items: Sequence[Landing], new: Snapshot) -> Landings:
-    """Remove all landed patches from `new`, in reverse order."""
+    """Remove all patches that landed upstream from `new`, in reverse order."""
     without: dict[str, Blob | None] = {}
     files: dict[str, bytes] = {}
     lost: list[str] = []
@@ -84,7 +84,7 @@ def take_out(items: Sequence[Landing], new: Snapshot) -> Landings:
 
 
 def is_reverted(item: Landing, new: Snapshot) -> bool:
-    """Return whether `new` has no part of the patch, so that merging its reverse is a no-op."""
+    """Return whether `new` contains no part of the patch, so merging its reverse is a no-op."""
     for path, step in item.steps:
         blob = new.read(path)
         if step is None or step.after is None or not _is_text(step):
@@ -118,13 +118,13 @@ def _reversed(item: Landing, tree: Snapshot) -> dict[str, Blob | None] | None:
             return None
         known = {*step.words.values(), *(Text.of(blob.data).lines or ())}
         if not known.issuperset(merge.lines):
-            return None  # a line of the old tree is known only by its hash
+            return None  # only the hash of an old tree's line is known
         out[path] = Blob(b"".join(merge.lines), blob.mode)
     return out
 
 
 def _is_text(step: Step) -> bool:
-    """Return whether a step only changes lines: no rename, mode change, link or binary file."""
+    """Return whether a step only changes lines: no rename, mode change, symlink or binary file."""
     diff = step.diff
     same_mode = step.before is None or step.after is None or step.before.mode == step.after.mode
     return diff.binary is None and len(set(diff.paths)) == 1 and same_mode

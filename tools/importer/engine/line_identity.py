@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test support: merges of texts whose lines have an identity that the engine does not see.
+"""Test support: merges of files whose lines have an identity that the engine does not see.
 
-A base line's identity is its position, so equal lines stay distinct. Both sides' edits refer to
-positions, so merging by position gives the right result. The engine sees only the text; it must
-give the same result or ask the user.
+A base line's identity is its position, so identical lines remain distinct. Both sides' edits refer
+to positions, so merging by position gives the correct result. The engine sees only the text. It
+must produce the same result or stop for the user.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ class Story:
 
     @property
     def is_told(self) -> bool:
-        """Return whether the texts show every edit.
+        """Return whether every edit is visible in the texts.
 
-        An edit is hidden if a side removed a line and added an equal one, because the line then
+        An edit is hidden if a side removed a line and added an identical one, because the line then
         looks unchanged.
         """
         for edits in (self.upstream, self.patch):
@@ -85,10 +85,10 @@ class Story:
         return True
 
     def slid(self) -> Iterator[Story]:
-        """Yield variants of the story in which the patch's removals are shifted without effect.
+        """Yield variants of the test case in which the patch's removals are shifted without effect.
 
         For example, a function may be removed with the blank line above it or the one below it. In
-        each variant, the patch removes at least one of the lines that it removes in this story.
+        each variant, the patch removes at least one of the lines that it removes in this test case.
         """
         removed = _removed(self.patch)
         for steps in itertools.product(range(-3, 4), repeat=len(self.patch)):
@@ -113,7 +113,7 @@ def edited(base: Lines, edits: Sequence[LineEdit]) -> Lines:
 
 
 def merged(story: Story) -> FileMerge:
-    """Return the engine's merge of the story's texts."""
+    """Return the engine's merge of the test case's three versions."""
     base, ours, theirs = (b"".join(lines) for lines in (story.base, story.ours, story.theirs))
     return carried(base, ours, theirs)
 

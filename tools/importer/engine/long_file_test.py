@@ -32,7 +32,7 @@ def _edited(lines: Sequence[str]) -> list[str]:
 
 @pytest.mark.parametrize("numbers", [10**9, 40])
 def test_cuts_change_no_alignment(monkeypatch: pytest.MonkeyPatch, numbers: int) -> None:
-    """Align a text without repeated lines, and one in which only runs of lines are unique."""
+    """Align a file without repeated lines, and one in which only runs of lines are unique."""
     old = _file(3000, numbers)
     new = _edited(old)
     texts = [marks_of(line.encode() for line in lines) for lines in (old, new)]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Test support: random histories of a source file, in which every line has a hidden identity.
 
-Lines with equal text are still distinct. Upstream's releases and the patches edit lines by
-identity, so the right result of each merge is known. The texts resemble Python: half of the lines
-are blank or common, and some functions are copies of others under a different name.
+Lines with identical text are still distinct. Upstream's releases and the patches edit lines by
+identity, so the correct result of each merge is known. The files resemble Python code: half of the
+lines are blank or common, and some functions are copies of others under a different name.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Merge:
 
     @cached_property
     def result(self) -> Version | None:
-        """Return the right result; None if the two sides conflict."""
+        """Return the correct result; None if the two sides conflict."""
         if self.story.truth is None:
             return None
         pending = [
@@ -109,8 +109,8 @@ def edits(base: Version, side: Version) -> tuple[Edit, ...]:
 def make_history(seed: int) -> Iterator[Merge]:
     """Yield the merges that rebase a series of patches over upstream's releases.
 
-    After each merge, the history continues with the right result. A patch that contradicts upstream
-    is dropped.
+    After each merge, the history continues with the correct result. A patch that conflicts with
+    upstream is dropped.
     """
     return _Maker(random.Random(seed)).merges()
 
@@ -137,7 +137,7 @@ class _Maker:
                 yield merge
                 result = merge.result
                 if result is None or result == ours:
-                    continue  # it contradicts upstream, or has landed
+                    continue  # it conflicts with upstream, or has landed
                 carried.append((ours, result))
                 ours = result
             patches = carried
@@ -161,7 +161,7 @@ class _Maker:
         return f"    value_{self.chance.randrange(10**6)} = call(out)\n"
 
     def next_release(self, release: Version, patches: Sequence[tuple[Version, Version]]) -> Version:
-        """Return a later release, in which upstream has sometimes taken one of the patches."""
+        """Return the next release, in which upstream has sometimes merged one of the patches."""
         if patches and self.chance.random() < 0.3:
             base, theirs = self.chance.choice(patches)
             release = Merge(base, release, theirs).result or release

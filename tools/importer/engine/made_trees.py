@@ -95,7 +95,7 @@ def two_trees(draw: st.DrawFn) -> tuple[Files, Files]:
 
 @st.composite
 def edited(draw: st.DrawFn, data: bytes) -> bytes:
-    """Draw `data` with some lines added, changed or removed, perhaps even the last newline."""
+    """Draw `data` with some lines added, changed or removed, perhaps without a final newline."""
     lines = data.split(b"\n")
     for _ in range(draw(st.integers(1, 3))):
         index = draw(st.integers(0, len(lines)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Marks: six-byte hashes that replace lines when only equality matters.
+"""Marks: six-byte hashes of lines, for comparisons that need only equality.
 
 In a file of 10,000 lines, the probability that any two different lines have the same mark is 1 in 5
 million.
@@ -15,19 +15,19 @@ Mark = bytes
 
 
 def mark_of(line: bytes) -> Mark:
-    """Return the mark of one line, including its line ending."""
+    """Return the mark (hash) of one line, including its line ending."""
     return hashlib.blake2b(line, digest_size=MARK_BYTES).digest()
 
 
 def marks_of(lines: Iterable[bytes]) -> tuple[Mark, ...]:
-    """Return the marks of `lines`, in order."""
+    """Return the marks (hashes) of `lines`, in order."""
     if len(_KNOWN) > _MOST_KNOWN:
         _KNOWN.clear()
     return tuple(map(_KNOWN.__getitem__, lines))
 
 
 class _Marks(dict[bytes, Mark]):
-    """A cache of marks, because every patch to a file hashes all of its lines."""
+    """A cache of marks (line hashes), because each patch to a file hashes all lines of the file."""
 
     def __missing__(self, line: bytes) -> Mark:
         mark = self[line] = mark_of(line)
@@ -41,7 +41,7 @@ _MOST_KNOWN = 500_000
 def path_mark(path: str) -> bytes:
     """Return a four-byte hash of a path.
 
-    For a tree of 13,000 paths, the probability that a new path has the hash of any of them is 1 in
-    300,000.
+    For a tree of 13,000 paths, the probability that a new path has the same hash as one of them is
+    1 in 300,000.
     """
     return hashlib.blake2b(path.encode("utf-8", "surrogateescape"), digest_size=4).digest()

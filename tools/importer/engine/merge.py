@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Three-way merge of one text: upstream's changes and the patch's, relative to their base.
+"""Three-way merge of one file: upstream's changes and the patch's, relative to their base.
 
 The base may consist of only the marks (hashes) of its lines. Changes of the two sides conflict if
-they overlap or touch, unless they are equal or upstream's change is a superset of the patch's.
+they overlap or are adjacent, unless they are identical or upstream's change is a superset of the
+patch's.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Labels:
 class Region:
     """A range that the patch changes: base[start:stop], and ours[ours_start:ours_stop] upstream.
 
-    `theirs` has the patch's lines for the range.
+    `theirs` contains the patch's lines for the range.
     """
 
     start: int
@@ -42,11 +43,11 @@ class Region:
 
 @dataclass(frozen=True)
 class Merge:
-    """A merged text. `lines` has conflict markers around each region of `conflicts`.
+    """A merged file. `lines` contains conflict markers around each region in `conflicts`.
 
     `edits` lists the differences between ours and the result, with positions in both. `upstream`
-    has the changes from base to ours, `stretches` the patch's changes, and `matches` the base lines
-    that upstream kept.
+    lists the changes from base to ours, `stretches` the ranges that the patch changes, and
+    `matches` the base lines that upstream kept.
     """
 
     lines: tuple[bytes, ...]
@@ -65,10 +66,10 @@ def merge_texts(
     words: Mapping[Mark, bytes] | None = None,
     labels: Labels | None = None,
 ) -> Merge:
-    """Merge three texts. `base` and `theirs` may lack their lines.
+    """Merge three versions of a file. `base` and `theirs` may contain only marks (line hashes).
 
-    Such lines are looked up in `words` by their marks. A line that occurs only in the base is never
-    written, except between conflict markers.
+    Their lines are then looked up in `words` by mark. A line that occurs only in the base is never
+    written to the result, except between conflict markers.
     """
     assert ours.lines is not None
     words = words or {}
@@ -114,7 +115,7 @@ def contested(
     words: Mapping[Mark, bytes] | None = None,
     labels: Labels | None = None,
 ) -> list[bytes]:
-    """Return `ours` with conflict markers around every stretch that the patch changes."""
+    """Return `ours` with conflict markers around every range that the patch changes."""
     assert ours.lines is not None
     words = words or {}
     labels = labels or Labels()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""If `git merge-file` merges cleanly, the engine gives the same result or stops."""
+"""If `git merge-file` merges cleanly, the engine produces the same result or stops."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _edited(draw: st.DrawFn, lines: Sequence[bytes]) -> list[bytes]:
 
 
 def _git(directory: Path, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
-    """Return git's merge; None if it has conflicts."""
+    """Return git's merge result; None if it has conflicts."""
     for name, data in (("base", base), ("ours", ours), ("theirs", theirs)):
         (directory / name).write_bytes(data)
     done = subprocess.run(
@@ -72,14 +72,14 @@ def _git(directory: Path, base: bytes, ours: bytes, theirs: bytes) -> bytes | No
 
 
 def test_what_upstream_added_to_a_patchs_change_is_no_guess() -> None:
-    """The base's `1` may be either of upstream's two `1`s, and the patch adds another after it."""
+    """The base's `1` may be either of upstream's two `1` lines, and the patch adds another one."""
     base, ours, theirs = b"1\nlast", b"0\n1\n1\nlast", b"0\n1\n1\n"
     merge = merge_texts(Text.of(base), Text.of(ours), Text.of(theirs))
     assert merge.conflicts
 
 
 def test_which_of_two_lines_upstream_took_out_is_no_guess() -> None:
-    """Both sides removed one of three equal lines. The patch also removed the line after them."""
+    """Both sides removed one of three identical lines. The patch also removed the next line."""
     base, ours, theirs = b"0\n2\n2\n2\nlast", b"1\n2\n2\nlast", b"1\n2\n2\n"
     merge = merge_texts(Text.of(base), Text.of(ours), Text.of(theirs))
     assert merge.conflicts
@@ -100,7 +100,7 @@ def test_of_lines_that_repeat_we_say_what_git_says_or_nothing(
 ) -> None:
     """Compare with git on repeated lines.
 
-    The test is derandomized because git aligns one in 2,000 texts with three distinct lines
+    The test is derandomized, because git aligns 1 in 2,000 inputs with three distinct lines
     differently, and neither result is wrong.
     """
     _check_against_git(tmp_path, three)
@@ -125,7 +125,7 @@ def test_marks_alone_are_enough(three: tuple[bytes, bytes, bytes]) -> None:
     full = merge_texts(base, ours, theirs)
     marks = merge_texts(Text(base.marks), ours, Text(theirs.marks), words=words)
     assert [region.start for region in full.conflicts] == [r.start for r in marks.conflicts]
-    # Between conflict markers, one placeholder line may stand for several unknown base lines.
+    # Between conflict markers, one placeholder line may represent several unknown base lines.
     places = [(edit.start, edit.stop) for edit in full.edits]
     assert places == [(edit.start, edit.stop) for edit in marks.edits]
     if not full.conflicts:
@@ -160,14 +160,14 @@ def test_edits_tell_where_the_result_differs(three: tuple[bytes, bytes, bytes]) 
     ("base", "ours", "theirs", "result"),
     [
         ("a b c", "A b c", "a b C", "A b C"),
-        ("a b", "A b", "a B", None),  # the two changes touch each other
+        ("a b", "A b", "a B", None),  # the two changes are adjacent
         ("a b c d", "a x b c d", "a b c x d", "a x b c x d"),
         ("a c", "a x c", "a y c", None),
         ("a c", "a x c", "a x c", "a x c"),
         ("a c", "a x y c", "a x c", "a x y c"),  # the patch landed in a larger change
         ("a c", "a y x c", "a x c", "a y x c"),
         ("a b c", "A B2 c", "a c", None),  # upstream rewrote the line that the patch removes
-        ("a b c", "c", "a c", "c"),  # upstream removed the patch's line and its neighbour
+        ("a b c", "c", "a c", "c"),  # upstream removed the patch's line and its neighbor
         ("a b c", "a", "a c", "a"),
         ("a b c", "", "a c", ""),
         ("", "x", "x", "x"),

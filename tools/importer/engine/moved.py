@@ -33,7 +33,7 @@ class Found:
 
 
 def find_moved(path: str, marks: Sequence[Mark], base: Base, new: Snapshot) -> Found:
-    """Find the moved file `path`, with the lines `marks`, among the paths that `base` lacks."""
+    """Find the moved file `path`, whose line hashes are `marks`, among the paths not in `base`."""
     name = path.rsplit("/", 1)[-1]
     fresh = [item for item in new.paths() if path_mark(item) not in base.known]
     named = sorted(item for item in fresh if item.rsplit("/", 1)[-1] == name)
@@ -50,10 +50,10 @@ def find_moved(path: str, marks: Sequence[Mark], base: Base, new: Snapshot) -> F
 
 
 def near(path: str, base: Base, new: Snapshot) -> Iterator[tuple[str, Text]]:
-    """Yield the files that may now contain lines of `path`, with their texts.
+    """Yield the files that may now contain lines of `path`, with their contents.
 
-    These files have the same extension as `path`. The ones in its directory come first, then the
-    ones whose paths are new since the base.
+    These files have the same extension as `path`. Files in its directory come first, then files
+    whose paths are new since the base.
     """
     directory = path.rpartition("/")[0]
     paths = [item for item in new.paths() if item != path and _kind(item) == _kind(path)]

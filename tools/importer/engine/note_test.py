@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notes say where upstream has the lines of a conflicting patch."""
+"""Test the notes that say where upstream's tree has the lines of a conflicting patch."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Outcome(enum.Enum):
 
     @property
     def stops(self) -> bool:
-        """Return whether the user must decide before the import continues."""
+        """Return whether the import must stop for manual resolution."""
         return self in (self.SUSPECTED, self.AMBIGUOUS, self.FILE_GONE, self.CONFLICT)
 
     @property
@@ -48,9 +48,9 @@ class Dispute:
 
 @dataclass(frozen=True)
 class Settlement:
-    """The resolution of all conflicts of a patch: a text per conflict, grouped by file.
+    """The resolution of all conflicts of a patch: replacement text per conflict, grouped by file.
 
-    `source` names the origin of a remembered settlement; it is empty if the user decided now.
+    `source` names the earlier import that stored it; empty if the user has just resolved it.
     """
 
     key: str
@@ -65,10 +65,10 @@ class FileResult:
 
     `path` is the old path of the file, and `new_path` its current one; they differ if upstream
     moved it. `before` and `after` are the new tree's file without and with the patch; None means
-    that the file is absent. If the file needs a decision, `after` has conflict markers with base,
-    ours (upstream) and theirs (the patch). `note` describes the result, `inner` is the diff from
-    the patch's version to upstream's; for a 3-way merge, from the old lines of the patch's hunks to
-    upstream's. `conflicts` are the regions between the markers.
+    that the file is absent. If the file needs manual resolution, `after` contains conflict markers
+    with base, ours (upstream) and theirs (the patch). `note` describes the result, `inner` is the
+    diff from the patch's version to upstream's; for a 3-way merge, from the old lines of the
+    patch's hunks to upstream's. `conflicts` are the regions between the markers.
     """
 
     path: str
@@ -84,7 +84,7 @@ class FileResult:
 
 @dataclass(frozen=True)
 class PatchResult:
-    """The result for one patch. `data` is its new patch file; None if it is dropped or undecided.
+    """The result for one patch. `data` is its new patch file; None if it is dropped or unresolved.
 
     `settlement` is the resolution of its conflicts, if it was reused or can be reused later.
     """
@@ -99,7 +99,7 @@ class PatchResult:
 
 @dataclass(frozen=True)
 class Skip:
-    """The user's decision to drop the patch from this import."""
+    """The user's decision to omit the patch from this import."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Enumerate all readings of a short edit.
+"""Enumerate all readings of a short edit, that is, all possible alignments of its lines.
 
-A reading is a choice of the old lines that the new text kept. It keeps as many lines as possible;
-of several equal lines, any may be the one that was kept.
+A reading is a choice of the old lines that the new text kept. It keeps as many lines as possible.
+Any one of several identical lines may be the one that was kept.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _CELLS = 200_000
 
 @dataclass(frozen=True)
 class Readings:
-    """The readings of `new` as an edit of `old`.
+    """All alignments (readings) of `new` as an edit of `old`.
 
-    `kept` maps old lines to their new indices, for lines that every reading keeps at the same
+    `kept` maps old lines to their new indices, for lines that every alignment keeps at the same
     index.
     """
 
@@ -32,7 +32,7 @@ class Readings:
     _rest: tuple[tuple[int, ...], ...]
 
     def changes(self) -> Iterator[list[Change]]:
-        """Yield the changes of each reading, in order. The number of readings may be huge."""
+        """Yield the changes for each alignment, in order. The number of alignments may be huge."""
         for places in self._places(0, 0):
             out: list[Change] = []
             position, new_position = 0, 0
@@ -43,7 +43,7 @@ class Readings:
             yield out
 
     def _places(self, first: int, new_first: int) -> Iterator[list[tuple[int, int]]]:
-        """Yield each reading of old[first:] and new[new_first:] as index pairs of kept lines."""
+        """Yield each alignment of old[first:] and new[new_first:] as index pairs of kept lines."""
         stack: list[tuple[int, int, list[tuple[int, int]]]] = [(first, new_first, [])]
         while stack:
             line, new_line, places = stack.pop()
@@ -64,7 +64,7 @@ class Readings:
 
 
 def readings(old: tuple[Mark, ...], new: tuple[Mark, ...]) -> Readings | None:
-    """Return the readings of two short texts, or None if they are too long."""
+    """Return the possible alignments of two short texts, or None if they are too long."""
     if len(old) * len(new) > _CELLS:
         return None
     rest = _common(old, new)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test support: a bare git repository, with trees passed as in-memory files."""
+"""Test support: a bare git repository whose trees are read and written as in-memory files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ALONE = {
 
 
 class RefusedByGit(AssertionError):
-    """An error for a git command that failed. The message is its error output."""
+    """The error raised if a git command fails. The message is git's error output."""
 
 
 class RealGit:
@@ -46,7 +46,7 @@ class RealGit:
         return _checked(self._run(*arguments, stdin=stdin), check=check)
 
     def commit(self, branch: str, files: Mapping[str, Blob], message: str = "x") -> str:
-        """Commit `files` as a whole tree to `branch`, which may be new. Returns the commit id."""
+        """Commit `files` as the entire tree to `branch`, which may be new. Return the commit id."""
         ref = f"refs/heads/{branch}"
         parent = self("rev-parse", "--verify", "-q", ref, check=False).decode().strip()
         stream = _commit(ref, files, message, parent)
@@ -75,7 +75,7 @@ class RealGit:
         return self("diff-tree", "-p", "--binary", "--full-index", *options, before, after)
 
     def merge_file(self, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
-        """Return the text that `git merge-file` merges; None for a conflict."""
+        """Return the result of `git merge-file`; None if there is a conflict."""
         names = []
         for name, data in (("ours", ours), ("base", base), ("theirs", theirs)):
             (self.directory / f"text-{name}").write_bytes(data)
@@ -86,7 +86,7 @@ class RealGit:
         return done.stdout if done.returncode == 0 else None
 
     def am(self, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
-        """Return the text after `git am -3` of a patch onto `ours`; None if git stops."""
+        """Apply a patch to `ours` with `git am -3` and return the file; None if git stops."""
         stream = b""
         for branch, text, parent in (
             ("base", base, ""),
@@ -128,7 +128,7 @@ def _checked(done: subprocess.CompletedProcess[bytes], *, check: bool) -> bytes:
 
 
 def _commit(ref: str, files: Mapping[str, Blob], message: str, parent: str) -> bytes:
-    """Return a commit for `git fast-import`."""
+    """Return a commit in the format of `git fast-import`."""
     out = [b"commit %s\nmark :1\ncommitter A <a@example.com> 1 +0000\n" % ref.encode()]
     out.append(_data(message.encode()))
     if parent:

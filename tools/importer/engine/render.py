@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write patch files deterministically, in the dialect that unified.py reads and git accepts."""
+"""Write patch files deterministically, in the dialect that unified.py parses and git accepts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NO_FILE = "0" * 40
 
 @dataclass(frozen=True)
 class Change:
-    """A file before and after a change; None if missing. A rename has a different `new_path`."""
+    """A file before and after a change; None if absent. A rename has a different `new_path`."""
 
     path: str
     new_path: str
@@ -30,8 +30,8 @@ class Change:
 def render_patch(header: bytes, changes: Sequence[Change | bytes], *, context: int = 3) -> bytes:
     """Return a patch file: `header`, an empty line, and the diffs of `changes` in their order.
 
-    A change given as bytes is a finished diff, and is copied. Unchanged files are omitted. The
-    output depends only on the input: it has no timestamps, no section headings after the second
+    A change given as bytes is a finished diff, and is copied verbatim. Unchanged files are omitted.
+    The output depends only on the input: it has no timestamps, no section headings after the second
     `@@`, and no blob ids except for binary files and symlinks, which need them.
     """
     body = b"".join(
@@ -54,7 +54,7 @@ def header_of(data: bytes) -> bytes:
 
 
 def context_of(patch: Patch) -> int:
-    """Return the number of context lines in a patch: the most at either end of any hunk."""
+    """Return the number of context lines in a patch: the maximum at either end of any hunk."""
     sizes = [
         size
         for diff in patch.files
@@ -70,7 +70,8 @@ def _file(change: Change, context: int) -> bytes:
     if before == after and change.path == change.new_path:
         return b""
     if before and after and SYMLINK in (before.mode, after.mode) and before.mode != after.mode:
-        # git's diff format cannot turn a file into a symlink, so write a deletion and a creation.
+        # git's diff format cannot express that a file becomes a symlink, so write a deletion and a
+        # creation.
         gone = Change(change.path, change.path, before, None)
         return _file(gone, context) + _file(
             Change(change.new_path, change.new_path, None, after), context
@@ -95,7 +96,7 @@ def _file(change: Change, context: int) -> bytes:
     if b"\0" in data or b"\0" in new_data:
         return out + _binary(before, after)
     if before and after and before.mode == after.mode == SYMLINK:
-        # A symlink's mode appears only on the index line, and strict readers need the mode.
+        # A symlink's mode appears only on the index line, and strict parsers need the mode.
         out += b"index %s..%s %s\n" % (before.oid.encode(), after.oid.encode(), SYMLINK.encode())
     out += b"--- %s\n" % (old + _tab(old) if before else b"/dev/null")
     out += b"+++ %s\n" % (new + _tab(new) if after else b"/dev/null")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test support: an upstream tree with a patch series, and a different tree to rebase it onto."""
+"""Test support: an upstream tree with a patch series, and a tree to rebase the series onto."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Texts = Mapping[str, str | bytes | Blob | None]
 
 @dataclass(frozen=True)
 class Scenario:
-    """A series with its recorded base, as read from disk. `old` is the tree that it applies to."""
+    """A patch series with its recorded base, as read from disk. It applies to the tree `old`."""
 
     series: Series
     base: Base
@@ -65,7 +65,7 @@ def make_scenario(
     context: int = 3,
     moves: Mapping[str, str] | None = None,
 ) -> Scenario:
-    """Write a series to `root`, with one patch per step on top of the previous ones.
+    """Write a patch series to `root`, with one patch per step on top of the previous ones.
 
     `moves` maps old to new paths of files that a step renames instead of removing and adding them.
     """
@@ -88,7 +88,7 @@ def make_scenario(
 
 
 def on_disk(root: Path, files: Files, label: str = "old") -> Scenario:
-    """Record `files` as the base of the series in `root`, and read both as a later import does."""
+    """Record `files` as the base of the patch series in `root`, and read both from disk."""
     series = load_series(root)
     for name, data in base_files(record_base(series, DictSnapshot(label, files))).items():
         (root / name).write_bytes(data)
@@ -96,7 +96,7 @@ def on_disk(root: Path, files: Files, label: str = "old") -> Scenario:
 
 
 def next_scenario(root: Path, carried: Carry, new: Files) -> Scenario:
-    """Write a rebased series to `root`, as an import would publish it."""
+    """Write a rebased patch series to `root`, as an import would."""
     root.mkdir(parents=True, exist_ok=True)
     for name, data in carried.series_files().items():
         (root / name).write_bytes(data)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recognise a conflict that the user has resolved before, and reuse the resolution.
+"""Recognize a conflict that the user has resolved before, and reuse the resolution.
 
 The key of a conflict covers the lines of base, upstream and patch, from the nearest unique line
 above each of the patch's changes to the nearest one below it. Line numbers, paths and the rest of
-the file do not matter. Equal keys mean that the user saw the same lines between the same
-neighbours. A resolution can be reused only if it changes nothing outside the conflict markers.
+the file do not matter. Equal keys mean that the user saw the same conflict between the same
+surrounding lines. A resolution can be reused only if it changes nothing outside the conflict
+markers.
 """
 
 from __future__ import annotations
@@ -59,9 +60,9 @@ def dispute_of(base: Text, ours: Text, theirs: Text, merge: Merge) -> Dispute | 
 
 
 def learn(files: Sequence[FileResult], decision: Resolved) -> Settlement | None:
-    """Return the user's decision as a settlement, or None if it cannot be reused.
+    """Return the user's conflict resolution in reusable form, or None if it cannot be reused.
 
-    `files` are the results for the patch's files before the decision.
+    `files` are the results for the patch's files before the user resolved them.
     """
     stopped = [file for file in files if file.outcome.stops]
     key = _key_of(stopped)
@@ -84,7 +85,7 @@ def learn(files: Sequence[FileResult], decision: Resolved) -> Settlement | None:
 def recall(
     files: Sequence[FileResult], settlements: Settlements
 ) -> tuple[Settlement, Resolved] | None:
-    """Return the remembered settlement of a patch's conflicts and the files that result from it."""
+    """Return the stored resolution of a patch's conflicts, and the files that result from it."""
     stopped = [file for file in files if file.outcome.stops]
     settlement = settlements.get(_key_of(stopped) or "")
     if settlement is None or len(settlement.answers) != len(stopped):
@@ -101,7 +102,7 @@ def recall(
 
 
 def _key_of(stopped: Sequence[FileResult]) -> str | None:
-    """Return the key of a patch's conflicts; None unless all of them are conflicts of lines."""
+    """Return the key of a patch's conflicts; None unless all of them are text conflicts."""
     keys = [file.dispute.key for file in stopped if file.dispute is not None and file.after]
     if not keys or len(keys) < len(stopped):
         return None
@@ -109,7 +110,7 @@ def _key_of(stopped: Sequence[FileResult]) -> str | None:
 
 
 def _anchors(base: Text, ours: Text, merge: Merge) -> list[tuple[int, int]]:
-    """Return the (base, ours) indices of lines that are unique in both and that no side changes."""
+    """Return the (base, ours) indices of lines that are unique in both and unchanged by both."""
     touched = {line for stretch in merge.stretches for line in range(stretch.start, stretch.stop)}
     return [
         (old, match.new + old - match.old)
@@ -136,7 +137,7 @@ def _answers(dispute: Dispute, marked: bytes, resolved: bytes) -> tuple[bytes, .
 def _splits(
     text: Lines, start: int, end: int, between: Sequence[Lines]
 ) -> list[list[tuple[int, int]]]:
-    """Return up to two ways to locate the lines `between` the answers in text[start:end]."""
+    """Return up to two ways to locate the lines `between` the resolutions in text[start:end]."""
     if not between:
         return [[(start, end)]]
     first, out = between[0], list[list[tuple[int, int]]]()
@@ -150,7 +151,7 @@ def _splits(
 
 
 def _settled(dispute: Dispute, marked: bytes, answers: Sequence[bytes]) -> bytes | None:
-    """Return the text with each conflict replaced; None if an answer would join two lines."""
+    """Return the text with each conflict replaced; None if a resolution would join two lines."""
     kept = [b"".join(lines) for lines in _kept(dispute, split_lines(marked))]
     if len(answers) != len(dispute.spans):
         return None

@@ -47,7 +47,7 @@ def test_the_key_changes_with_each_side(side: int) -> None:
 
 
 def test_the_key_covers_the_lines_up_to_a_unique_one() -> None:
-    """The key extends over equal lines, because the change may be at any of them."""
+    """The key extends over identical lines, because the change may be at any of them."""
     blank = [""] * 3
     base = ["a", *blank, "old", *blank, "b"]
     ours, theirs = ["a", *blank, "new", *blank, "b"], ["a", *blank, "other", *blank, "b"]

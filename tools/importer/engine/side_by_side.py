@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Show the patch's and upstream's texts of each conflict in two columns."""
+"""Show the patch's and upstream's versions of each conflict in two columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WIDEST = 60  # columns of text on each side; a longer line continues on the nex
 
 @dataclass(frozen=True)
 class Pair:
-    """A row: a line of the patch and a line of upstream. None means that this side has no line.
+    """A row: a line of the patch and a line of upstream. None means that a side has no line here.
 
     `same` is true if the two lines are equal.
     """

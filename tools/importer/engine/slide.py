@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slide insertions and deletions over equal neighbouring lines."""
+"""Slide insertions and deletions over identical adjacent lines."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tools.importer.engine.marks import Mark
 
 
 def slid(old: Sequence[Mark], new: Sequence[Mark], changes: Sequence[Change]) -> list[Change]:
-    """Slide each change down, unless it could then affect another copy of an equal block.
+    """Slide each change down, unless it could then affect another copy of an identical block.
 
     Removing a function with the blank line above or with the one below is the same change. Removing
-    the first or the second of two equal blocks is not.
+    the first or the second of two identical blocks is not.
     """
     out: list[Change] = []
     for index in range(len(changes) - 1, -1, -1):
@@ -53,7 +53,7 @@ def _slid_down(
 
 
 def _root(lines: Sequence[Mark]) -> int:
-    """Return the length of the shortest block whose repetition gives `lines`."""
+    """Return the length of the shortest block whose repetition produces `lines`."""
     size = len(lines)
     return next(
         root

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ranges of the base that a patch changes, with both sides' versions of them."""
+"""The ranges (stretches) of the base that a patch changes, with both sides' versions of them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def stretches(
     our_changes: Sequence[Change],
     their_changes: Sequence[Change],
 ) -> list[Stretch]:
-    """Return the stretches that the patch changes, in order. Touching changes share a stretch."""
+    """Return the ranges that the patch changes, in order. Adjacent changes share a range."""
     out: list[Stretch] = []
     shift = 0  # line offset of `ours` from the base before this group
     passed = 0
@@ -90,7 +90,7 @@ class _Group:
 
 
 def _groups(ours: Sequence[Change], theirs: Sequence[Change]) -> list[_Group]:
-    """Return the changes of both sides in order, with overlapping or touching ones grouped."""
+    """Return the changes of both sides in order, with overlapping or adjacent ones grouped."""
     tagged = sorted(
         [(change.start, change.stop, 0, change) for change in ours]
         + [(change.start, change.stop, 1, change) for change in theirs],
@@ -122,10 +122,10 @@ def _holds(
     """Return whether upstream's change is a superset of the patch's.
 
     Both versions are compared without their common head and tail. The rest of the patch's version
-    must come from the base, so that the patch's own change is in the common part. That part must
-    not be empty: if upstream rewrites a line that the patch removes, neither version has the line,
-    but the patch has not landed. Upstream's version must not have a line that the patch removes. If
-    upstream removed the whole stretch, a patch that only removes lines has landed.
+    must come from the base, so that the patch's own change is in the common part. The common part
+    must not be empty: if upstream rewrites a line that the patch removes, neither version contains
+    the line, but the patch has not landed. Upstream's version must not contain a line that the
+    patch removes. If upstream removed the whole range, a patch that only removes lines has landed.
     """
     if not ours:
         return all(change.new_start == change.new_stop for change in changes)
@@ -147,9 +147,9 @@ def _doubtful(
 ) -> bool:
     """Return whether a base line next to base[start:stop] equals upstream's line at that end.
 
-    If so, either of the two may be the base's line, so it is unknown what upstream added to the
-    patch's change. Also return true if upstream removed such a line and the patch did not, because
-    upstream may have removed the line outside the range.
+    If so, either of the two lines may be the base's, so it is unknown which lines upstream added to
+    the patch's change. Also return True if upstream removed such a line and the patch did not,
+    because upstream may have removed the identical line outside the range.
     """
     taken = Counter(theirs) - Counter(ours)
     above, below = base[max(start - 1, 0) : start], base[stop : stop + 1]
@@ -159,7 +159,7 @@ def _doubtful(
 
 
 def _untouched(base: Sequence[Mark], inner: Sequence[Mark], head: int, tail: int) -> bool:
-    """Return whether `inner` is a run of lines in the base.
+    """Return whether `inner` is a contiguous run of the base's lines.
 
     If `head` is 0, the run must be at the start of the base. Otherwise, if `tail` is 0, it must be
     at the end.

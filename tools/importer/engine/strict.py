@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Apply a whole series to a snapshot strictly, with the same code as the build."""
+"""Apply a whole patch series to a snapshot strictly, with the same code as the build."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def apply_to_snapshot(
 ) -> dict[str, Blob | None]:
     """Return the new content of every file that the series touches; None if it is deleted.
 
-    Changes to `absent` paths, which the origin lacks, are skipped. Raises ApplyError if a patch
-    does not fit.
+    Changes to `absent` paths, which the tree's origin never contains, are skipped. Raises
+    ApplyError if a patch does not apply.
     """
     work: dict[str, Blob | None] = {}
     for patch in series.patches:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A text file as the engine sees it: lines, their marks, and the count of each mark."""
+"""A text file as the engine sees it: lines, their marks (hashes), and the count of each mark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TELLING = 6
 
 @dataclass(frozen=True)
 class Text:
-    """The lines of a text with their endings. `lines` is None if only their marks are known."""
+    """A text's lines with their endings. `lines` is None if only marks (hashes) are known."""
 
     marks: tuple[Mark, ...]
     lines: tuple[bytes, ...] | None = None
@@ -37,8 +37,8 @@ class Text:
         return b"".join(self.lines)
 
 
-# A file would be split into lines four times: to merge it, to check the result, to render the
-# patch, and to be the base of the next patch. The cache saves three of the four passes.
+# Without the cache, a file would be split into lines four times: to merge it, to check the result,
+# to render the patch, and as the base of the next patch.
 @functools.lru_cache(maxsize=8)
 def _text_of(data: bytes) -> Text:
     lines = tuple(split_lines(data))
@@ -48,10 +48,10 @@ def _text_of(data: bytes) -> Text:
 def known_lines(
     text: Text, start: int, stop: int, words: Mapping[Mark, bytes], label: str
 ) -> list[bytes]:
-    """Return text.lines[start:stop], looking up lines by mark in `words` if only marks are known.
+    """Return text.lines[start:stop]. If only marks (hashes) are known, look up lines in `words`.
 
     One placeholder line replaces each run of unknown lines. It states their number and `label`.
-    Insignificant lines within the run, such as blank lines, are also counted.
+    Known lines within the run that are not significant, such as blank lines, are also counted.
     """
     if text.lines is not None:
         return list(text.lines[start:stop])

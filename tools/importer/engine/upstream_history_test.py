@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rebase our patches along an upstream history that takes them one by one.
+"""Rebase our patches along an upstream history in which they land one by one.
 
-One patch lands inside a bigger commit, one lands modified, and one is taken and later reverted. In
-between, other commits move files, and add and remove similar blocks.
+One patch lands as part of a larger commit, one lands modified, and one lands and is later reverted.
+Other commits in between move files, and add and remove similar blocks.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _history(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Files]:
         ),
     )
     now = commit(
-        "tweak",  # this commit contains the patch `cache`, with another variable name
+        "tweak",  # this commit contains the patch `cache`, with a different variable name
         _put(
             now, "lib/cache.py", (_DIRECTORY[0], _DIRECTORY[1].replace("KERNELS", "KERNEL_CACHE"))
         ),

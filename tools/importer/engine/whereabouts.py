@@ -21,7 +21,7 @@ _NEAR = 8
 
 @dataclass(frozen=True)
 class _Place:
-    """A run of a hunk's lines in a text: the index of its first line and its size."""
+    """A run of a hunk's lines in a file: the index of its first line, and its length."""
 
     at: int
     size: int
@@ -36,10 +36,10 @@ def whereabouts(
 ) -> str:
     """Return a note that says where upstream has the lines that conflicting hunks change, or "".
 
-    `ours` is the new tree's file; None if it is gone. `others` are the patch's other files.
-    `elsewhere` yields files outside the patch; it is called only if `others` lack the lines. A
-    match needs three significant lines, or two in a run of at least half of the hunk, and must be
-    unique.
+    `ours` is the new tree's file; None if upstream deleted it. `others` are the patch's other
+    files. `elsewhere` yields files outside the patch; it is called only if `others` do not contain
+    the lines. A match needs three significant lines, or two in a run of at least half of the hunk,
+    and must be unique.
     """
     stopped: list[Hunk] = []
     for hunk in hunks:
