@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""abort: roll back a half-published command, or discard one that waits for a decision."""
+"""abort: roll back partly written workspace files, or discard a command stopped at a conflict."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cherry-pick: add one upstream change, a commit or a pull request, to the series."""
+"""cherry-pick: add one upstream change, a commit or a pull request, to the patch series."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Context:
 class Access(enum.Enum):
     """The ways to access the workspace. A command module may set ACCESS; the default is WRITES."""
 
-    READS = "reads"  # the command reads only, so others may run at the same time
+    READS = "reads"  # the command only reads, so others may run at the same time
     WRITES = "writes"  # the command runs alone, after main() has completed a half-published tree
     UNDOES = "undoes"  # the command runs alone, and itself rolls back a half-published tree
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""drift: show the outcome of each patch on the given releases, without changing anything."""
+"""drift: predict each patch's merge outcome on the given releases, without changing anything."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def _text_of_projects(sections: Sequence[Section]) -> str:
 
 
 class _Quiet:
-    """A report that shows progress but prints no lines."""
+    """A Report that shows progress but prints no lines."""
 
     def __init__(self, below: Report) -> None:
         self._below = below
@@ -215,7 +215,7 @@ def _pinned(project: Project) -> str:
 
 
 def _write(args: argparse.Namespace, context: Context, text: str, table: Table | None) -> None:
-    """Write `text` to --output or standard output; a terminal gets a coloured `table` instead."""
+    """Write `text` to --output or standard output; a terminal gets a colored `table` instead."""
     report = context.report
     if args.output is None:
         screen = _on_screen(args, table) if table is not None else text

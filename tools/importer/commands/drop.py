@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""drop: remove a patch from the series, and rebase the patches after it."""
+"""drop: remove a patch from the patch series, and rebase the patches after it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""edit: write out the tree with the series applied up to one patch, for the user to edit."""
+"""edit: write the tree with all patches up to the given one applied, for the user to edit."""
 
 from __future__ import annotations
 

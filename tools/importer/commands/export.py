@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""export: write patches for upstream as branches in a checkout, and the others as mail files."""
+"""export: write patches for upstream as branches in a checkout, and the others as mbox files."""
 
 from __future__ import annotations
 

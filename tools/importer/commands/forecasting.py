@@ -23,9 +23,10 @@ from tools.importer.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class News:
-    """The news of one project: tags newer than `since`, and the heads of branches that have moved.
+    """Upstream news for one project: tags newer than `since`, and the heads of changed branches.
 
-    `since` is `current`, or the newest release with a series if `current` is a commit of a branch.
+    `since` is `current`, or the newest release with a patch series if `current` is a commit on a
+    branch.
     """
 
     current: str
@@ -35,7 +36,7 @@ class News:
 
 
 def news_of(project: Project, report: Report) -> News:
-    """Return the upstream changes since the project's current series."""
+    """Return the new upstream tags and branch heads since the project's current release."""
     # Imported lazily, because the origins load the git, pip and apt clients.
     from tools.importer.origins import head_of, order_of, releases
 
@@ -55,9 +56,9 @@ def news_of(project: Project, report: Report) -> News:
 
 
 def forecast_of(project: Project, news: News, report: Report, *, every: bool) -> Table | None:
-    """Return the patch outcomes on the newest release and on moved branches.
+    """Return the patch outcomes on the newest release and on changed branches.
 
-    With `every`, all newer releases are included. Returns None if upstream has not changed.
+    With `every`, include all newer releases. Returns None if upstream has not changed.
     """
     from tools.importer.origins import resolve
 
@@ -84,7 +85,7 @@ def forecast_of(project: Project, news: News, report: Report, *, every: bool) ->
 
 
 def _newest_release(project: Project) -> str | None:
-    """Return the newest release with a series: imports of branches began there, or earlier."""
+    """Return the newest release that has a patch series. Branch imports began there or earlier."""
     from tools.importer.origins import order_of
 
     labels = (path.parent.name for path in project.series.glob("*/series"))
@@ -93,13 +94,13 @@ def _newest_release(project: Project) -> str | None:
 
 
 def target_of(series: Series, base: Base, options: str, snapshot: Snapshot) -> Target:
-    """Return the target for one release, including landed patches that upstream has reverted."""
+    """Return a release as a target to check, with the patches that upstream reverted applied."""
     watched = check_watched(series, base, snapshot)
     return Target(options, watched.tree(snapshot), tuple(watched.returned))
 
 
 class _Silent:
-    """A report that prints no lines, because they would only name each release's origin."""
+    """A Report that prints no lines, because they would only name each release's origin."""
 
     def __init__(self, below: Report) -> None:
         self.progress = below.progress

@@ -50,7 +50,7 @@ class GitHub:
         return (self.upstream / "lib/a.py").read_text()
 
     def commit(self, message: str, *edits: tuple[str, str]) -> str:
-        """Make text replacements in the file, and commit the result."""
+        """Apply text replacements to the file, and commit the result."""
         text = self.text()
         for old, new in edits:
             assert old in text
@@ -130,7 +130,7 @@ def test_an_exported_patch_lands_stays_landed_and_comes_back_after_a_revert(
 
 
 def test_a_patch_comes_back_from_one_release_to_the_next(github: GitHub) -> None:
-    """The patch landed in a larger commit, so only the patch's own lines reveal its revert."""
+    """The patch landed in a larger commit, so only the patch's own lines reveal the revert."""
     github.commit("Much at once (#5)", ("line 10\n", TEN), ("line 20\n", "line twenty\n"))
     git(github.upstream, "tag", "v1.1")
     github.run(0, "--tag", "v1.1")
@@ -159,7 +159,7 @@ def test_all_landed_patches_come_back_in_their_order(github: GitHub) -> None:
 @pytest.mark.parametrize(
     "edit",
     [
-        (TEN, "line ten, which everybody wants\n"),  # upstream changes the patch's line
+        (TEN, "line ten, which everybody wants\n"),  # upstream changes the same line
         ("line 9\n" + TEN, "line 9, rewritten\n"),  # upstream removes the line in a rewrite
     ],
 )

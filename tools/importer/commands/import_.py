@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""import: rebase the series onto another upstream release; publish it or report a conflict."""
+"""import: rebase our patches onto another upstream release; publish them or report a conflict."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAME = "import"
 HELP = "carry the series to another upstream release (the default command)"
 
 _LAST = "LAST"
-_LISTED = 20  # the most upstream commits to print; a large project may have more in a day
+_LISTED = 20  # the maximum number of commits to print; a large project may have more in a day
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
 def _arrivals(
     args: argparse.Namespace, context: Context, source: Source, new: Snapshot
 ) -> dict[str, object]:
-    """List the upstream commits since the base of the series, if --since is given."""
+    """Print and return the upstream commits since the old base, if --since is given."""
     ref, url = new.pin.get("ref"), new.pin.get("url")
     old = source.base.commit if source.base else None
     if not args.since or not (isinstance(ref, str) and isinstance(url, str) and old and new.commit):
@@ -119,7 +119,7 @@ def _arrivals(
 
 
 def _source(args: argparse.Namespace, context: Context) -> str:
-    """Return the label of the series to rebase.
+    """Return the label of the patch series to rebase.
 
     Raises UserError if both --from and --since are given, or if --since LAST finds no import.
     """

@@ -374,7 +374,7 @@ def test_killed_while_it_stops_an_import_is_not_begun_or_waits(tmp_path: Path) -
 def test_killed_at_any_call_continue_loses_no_decision(
     tmp_path: Path, release: dict[str, str]
 ) -> None:
-    """No decision is lost if `continue` is killed while publishing or writing the next conflict."""
+    """No conflict resolution is lost if `continue` is killed at any file system call."""
     first = edited(B, row_20="row 20 of both")
     second = edited(A, line_3="line three", line_30="line 30 of both")
     begun = laid_out(tmp_path / "begun")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replay an import, then publish it or ask for a decision, for `import`, `continue` and `skip`."""
+"""Replay an import, then publish it or stop at a conflict, for `import`, `continue` and `skip`."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ class Import:
     overwrite: bool
     acknowledge_licence: bool
     known_calls: str = ""  # the sha256 of rewrites.txt; "" in states saved by older versions
-    ask_again: bool = False  # whether to ignore remembered resolutions of conflicts
+    ask_again: bool = False  # whether to ignore stored conflict resolutions
 
 
 def resume(context: Context, unfinished: Unfinished) -> tuple[Import, Source, Snapshot]:
-    """Return the inputs of an unfinished import. Raises UserError if its series has changed."""
+    """Return the inputs of an unfinished import. Raises UserError if its patches have changed."""
     project = context.project
     work = Import(**unfinished.inputs)  # type: ignore[arg-type]
     source = load_source(project, work.source)
@@ -91,7 +91,7 @@ def go_on(
     decisions: Mapping[str, Decision],
     extra: Mapping[str, object] | None = None,
 ) -> ExitCode:
-    """Replay the import, then publish it or stop for a decision.
+    """Replay the import, then publish its files or stop at a patch that needs manual resolution.
 
     Returns the exit code. `extra` is added to the JSON result.
     """
@@ -199,7 +199,7 @@ def _publish(
     rewrites: Rewrites,
     extra: Mapping[str, object],
 ) -> ExitCode:
-    """Publish the new series and `others`, the licence record and the reusable resolutions."""
+    """Publish the new patch series, `others`, the licence record and reusable resolutions."""
     project, report = context.project, context.report
     files: dict[str, bytes | None] = dict(others)
     files |= directory_changes(project, carried, source, overwrite=work.overwrite)
@@ -250,7 +250,7 @@ def _publish(
 
 
 def _built(project: Project) -> str | None:
-    """Return the label of the build's series; None if the project has no pin yet."""
+    """Return the label of the build's patch series; None if the project has no pin yet."""
     return current_label(project) if project.pin.exists() else None
 
 
@@ -266,7 +266,7 @@ def _known_calls(context: Context, work: Import) -> bytes:
 
 
 def _old_tree(context: Context, source: Source) -> Snapshot | None:
-    """Return the tree of the old base if it is cached on this machine, else None."""
+    """Return the old base's tree if it is in the local cache, else None."""
     from tools.importer.origins import at_hand
 
     return at_hand(context.project, context.report, source.base.pin) if source.base else None

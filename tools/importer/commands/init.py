@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""init: start importing a project, with an empty series for one release."""
+"""init: start importing a project, with an empty patch series for one release."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def _in(module: str) -> Loader:
     return lambda: cast(Command, importlib.import_module(f"tools.importer.commands.{module}"))
 
 
-# The commands by name, in the order of --help.
+# The commands by name, in the order in which --help lists them.
 COMMANDS: Mapping[str, Loader] = {
     "init": _in("init"),
     "import": _in("import_"),
@@ -62,7 +62,7 @@ _DEFAULT = "import"
 _FIRST_PROJECT = "torch"
 _HELP = ("-h", "--help")
 
-# Errors that the system can cause in any program. Any other OSError is a bug in the importer.
+# OSErrors with these codes have external causes. Any other OSError is a bug in the importer.
 _MACHINE = (
     errno.ENOSPC,
     errno.EDQUOT,
@@ -141,7 +141,7 @@ def _run(argv: list[str], commands: Mapping[str, Loader], report: Report) -> Exi
 
 
 def _guarded(command: Command, args: argparse.Namespace, context: Context) -> ExitCode:
-    """Finish any interrupted publication, then run a command, under the lock if it writes."""
+    """Recover from an interrupted command, then run this one, holding the lock if it writes."""
     root, state = context.project.workspace, context.project.state
     access = getattr(command, "ACCESS", Access.WRITES)
     alone = access is not Access.READS and not context.dry_run
@@ -150,7 +150,7 @@ def _guarded(command: Command, args: argparse.Namespace, context: Context) -> Ex
         if alone:
             held.enter_context(lock(state))
         if access is not Access.UNDOES and pending(state):
-            # Do this even for a dry run, because its output would otherwise be wrong.
+            # Recover even before a dry run, because the output would otherwise be wrong.
             with nullcontext() if alone else lock(state):
                 line = recover(root, state)
             if line:
@@ -159,7 +159,7 @@ def _guarded(command: Command, args: argparse.Namespace, context: Context) -> Ex
 
 
 def _called_from() -> Path:
-    """Return the working directory from before tools/import.py and Bazel changed it."""
+    """Return the caller's working directory, before tools/import.py and Bazel changed it."""
     directories = (
         os.environ.get(name) for name in ("IMPORT_PY_CALLED_FROM", "BUILD_WORKING_DIRECTORY")
     )
@@ -218,7 +218,7 @@ def _parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
 
 
 def _shared_parser() -> argparse.ArgumentParser:
-    """Return a parser of the options that are accepted before and after the command word."""
+    """Return a parser for the options that are accepted before and after the command word."""
     parser = _Parser(prog="import.py", add_help=False, allow_abbrev=False)
     parser.add_argument(
         "--project", help="a folder of third_party (default: the unfinished command's, or torch)"

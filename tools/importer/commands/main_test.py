@@ -44,7 +44,7 @@ from tools.importer.session.faults import killed_at
 
 
 class Sample:
-    """A command whose behaviour the test defines."""
+    """A command whose behavior the test defines."""
 
     HELP = "for a test"
 

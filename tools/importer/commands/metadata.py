@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""metadata: write or check METADATA files and the bill of materials, from the pins."""
+"""metadata: generate or check METADATA files and the bill of materials, from the pins."""
 
 from __future__ import annotations
 

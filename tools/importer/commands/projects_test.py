@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Follow the README, beginning with `init`, on small replicas of real libraries.
+"""Run the README's steps, beginning with `init`, on small replicas of real libraries.
 
-The releases are modelled on absl-py 1.4.0, 2.1.0 and 2.3.0, on fsspec (small_histories.py) and on
+The releases are modeled on absl-py 1.4.0, 2.1.0 and 2.3.0, on fsspec (small_histories.py) and on
 accelerate. Each is imported both as an sdist and as a wheel.
 """
 
@@ -271,7 +271,7 @@ def test_init_killed_at_any_call_leaves_all_or_nothing(
     for number in range(1000):
         sample = _Index(tmp_path / str(number), capsys)
         killed = killed_at(number, lambda each=sample: each.run(*command))  # type: ignore[misc]
-        sample.run("status")  # completes files that were half published
+        sample.run("status")  # finishes publishing the files of a killed command
         files = sample.files()
         assert not files or "third_party/absl_py/pin.json" in files, number
         if not files:

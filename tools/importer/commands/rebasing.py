@@ -63,7 +63,7 @@ def inputs_of(edit: SeriesEdit) -> dict[str, object]:
 def go_on(
     context: Context, release: Release, edit: SeriesEdit, decisions: Mapping[str, Decision]
 ) -> ExitCode:
-    """Rebase the patches after `edit`, then publish all of them or report a conflict."""
+    """Rebase the patches that follow `edit`, then publish all patches or report a conflict."""
     project, report = context.project, context.report
     with report.progress("Rebasing the later patches"):
         rebased = rebase(release, edit, decisions, settlements_of(project))

@@ -29,7 +29,7 @@ def _sample(tmp_path: Path) -> SampleWorkspace:
 def _laid_out(
     directory: Path, series: Mapping[str, Mapping[str, str]] = _SERIES
 ) -> SampleWorkspace:
-    """Create a workspace whose series applies to v1, but whose build uses a different one."""
+    """Create a workspace with a patch series for v1, whose build uses a different release."""
     sample = make_workspace(directory)
     sample.series("v1", series)
     assert sample.run("--tag", "v1", "--origin", str(sample.upstream / "v1")) == 0
@@ -280,7 +280,7 @@ def test_a_full_disk_ends_an_edit_with_one_line(
 def test_a_rebase_remembers_a_settled_conflict(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """After a conflict is resolved, the same edit of the same series no longer stops there."""
+    """After a conflict is resolved, the same edit of the same patches no longer stops at it."""
     patches = {"a": edited(A, line_3="a's three"), "b": edited(A, line_3="b's three")}
     sample = _laid_out(tmp_path, {name: {"torch/a.py": text} for name, text in patches.items()})
     directory = sample.root / "patches/torch/v1"

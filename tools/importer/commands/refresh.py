@@ -85,7 +85,7 @@ def _patch(
     header = desk.header()
     if args.subject:
         header = with_subject(header, args.subject)
-    # Name the file that the user edits, not the patch that it becomes.
+    # Errors name the file that the user edits, not the patch file generated from it.
     where = desk.header_file.relative_to(context.project.workspace).as_posix()
     parse_header(header.decode("utf-8", "surrogateescape"), where)
     if draft.kind is Kind.REPLACE:

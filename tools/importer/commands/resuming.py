@@ -16,14 +16,14 @@ from tools.importer.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Resumed:
-    """An unfinished command, ready to go on. `new` is the tree onto which patches are merged."""
+    """An unfinished command, ready to resume. `new` is the tree onto which patches are merged."""
 
     new: Snapshot
     go_on: Callable[[Mapping[str, Decision]], ExitCode]
 
 
 def resume(context: Context, unfinished: Unfinished) -> Resumed:
-    """Prepare to go on with an unfinished command. Raises UserError if its inputs have changed."""
+    """Prepare to resume an unfinished command. Raises UserError if its inputs have changed."""
     if unfinished.project != context.project.name:
         raise UserError(
             f"{unfinished.command} of {unfinished.project} is unfinished. Name it: "

@@ -102,7 +102,7 @@ def _refuse(stale: list[str], release: Release) -> None:
 def _check_guards(
     series: Series, release: Release, rules: Sequence[Rule], modules: Modules
 ) -> tuple[str, ...]:
-    """Return the files that the rules cannot parse. Raises UserError for an uncovered call."""
+    """Return the files that cannot be parsed. Raises UserError for a call that no rule covers."""
     from tools.importer.rewrites import check_guards
 
     snapshot = release.snapshot
@@ -118,7 +118,7 @@ def _updated(
 ) -> tuple[dict[str, bytes], tuple[str, ...]]:
     """Return the contents of the new series directory, and the files that the rules cannot parse.
 
-    Raises UserError if another patch does not apply, or if a call is not covered by any rule.
+    Raises UserError if a patch does not apply, or if no rule covers a call.
     """
     files = {name: (release.directory / name).read_bytes() for name in _names(release.series)}
     listed = (release.directory / "series").read_text(encoding="utf-8")

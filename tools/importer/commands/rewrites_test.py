@@ -24,7 +24,7 @@ _PATCH = "patches/torch/v1/packed-resources.patch"
 
 @pytest.fixture
 def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SampleWorkspace:
-    """Create a workspace with an empty series, and a release with one call for the rule."""
+    """Create a workspace without patches, and a release with one call that a rule matches."""
     rule, guard = rewrites.RULES
     small = dataclasses.replace(rule, expected={"v1": {"torch/a.py": 1}}, kept=())
     monkeypatch.setattr(rewrites, "RULES", (small, dataclasses.replace(guard, kept=())))
@@ -36,7 +36,7 @@ def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SampleWorkspace:
 
 
 def _release(sample: SampleWorkspace, files: dict[str, str]) -> None:
-    """Write the release, and record it as the base of the series."""
+    """Write the release, and record it as the base of the patch series."""
     tree = sample.release("v1", files)
     snapshot = TreeOrigin(tree, make_report(as_json=True)).find(Wanted("v1", None))
     directory = sample.root / "patches/torch/v1"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small workspace for tests, with a series and with upstream releases as directory trees."""
+"""A small workspace for tests, with a patch series, and upstream releases as directory trees."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SampleWorkspace:
         return self.upstream / label
 
     def series(self, label: str, patches: Mapping[str, Mapping[str, str | None]]) -> Path:
-        """Write a series for V1, with its base. `patches` maps patch names to new file texts."""
+        """Write a patch series for V1 and its base. `patches` maps patch names to new contents."""
         directory = self.root / "patches/torch" / label
         directory.mkdir(parents=True)
         now: dict[str, Blob] = {path: Blob(text.encode()) for path, text in V1.items()}
@@ -69,7 +69,7 @@ class SampleWorkspace:
         return main(["--workspace", str(self.root), *arguments])
 
     def files(self) -> dict[str, bytes]:
-        """Return all files in the workspace, except git's and the importer's state."""
+        """Return all files in the workspace, except the state of git and of the importer."""
         return {
             path.relative_to(self.root).as_posix(): path.read_bytes()
             for path in sorted(self.root.rglob("*"))
@@ -95,7 +95,7 @@ class SampleWorkspace:
 
 
 def make_workspace(directory: Path) -> SampleWorkspace:
-    """Create a workspace without a series, whose build is pinned to v1."""
+    """Create a workspace without a patch series, whose build is pinned to v1."""
     sample = SampleWorkspace(directory / "workspace", directory / "upstream")
     torch = sample.root / "third_party/torch"
     torch.mkdir(parents=True)

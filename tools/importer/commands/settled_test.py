@@ -96,7 +96,7 @@ def test_a_settlement_can_be_forgotten_or_passed_over(
     "text",
     [
         LATER.replace("row 20 of upstream", "row 20 of somebody else"),  # another upstream line
-        LATER.replace("row 19\n", "row nineteen\n"),  # the changed line touches the conflict
+        LATER.replace("row 19\n", "row nineteen\n"),  # the changed line is adjacent to the conflict
     ],
 )
 def test_another_conflict_at_the_same_place_asks(sample: SampleWorkspace, text: str) -> None:
@@ -196,7 +196,7 @@ def _daily(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Daily:
 
 
 def test_series_of_a_branch_do_not_pile_up(daily: Daily) -> None:
-    """An import deletes the branch's older series, but no user files and no series in use."""
+    """An import deletes the branch's older patch series, but no user files and no series in use."""
     daily.lines[0] = "line 0, new\n"
     first = daily.commit("Change line 0")[:12]
     assert daily.sample.run("--ref", "main") == 0

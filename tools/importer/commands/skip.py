@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""skip: leave the patch that waits for a decision out of the new series, and resume."""
+"""skip: omit the patch that needs manual resolution from the new series, and resume."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HELP = "leave the stopped patch out of the new series, and go on"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add no arguments, because only the patch that waits for a decision can be skipped."""
+    """Add no arguments, because only the patch that needs manual resolution can be skipped."""
 
 
 def run(args: argparse.Namespace, context: Context) -> ExitCode:

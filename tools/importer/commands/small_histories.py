@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test data: patches, and small releases of absl-py and fsspec that change as the real ones did.
+"""Test data: patches, and small replicas of absl-py and fsspec releases with the real changes.
 
-absl-py 2.1.0 named the flag holders, returned the profiler's exit status directly, guarded stream
-flushes, annotated the flag methods and added type stubs. 2.3.0 shortened super() calls and
-modernised exceptions. fsspec 2025.5.0 added protocols and no longer needs the `err` key.
+absl-py 2.1.0 assigned flag holders to constants, returned the profiler's exit status directly,
+guarded stream flushes, annotated the flag methods and added type stubs. 2.3.0 shortened super()
+calls and replaced EnvironmentError with OSError. fsspec 2025.5.0 added protocols and no longer
+needs the `err` key.
 """
 
 from __future__ import annotations
@@ -180,7 +181,7 @@ _THIRD = {
 }
 ABSL = {"1.4.0": _FIRST, "2.1.0": _SECOND, "2.3.0": _THIRD}
 
-# In series order. v2.1.0 contains the first patch and conflicts with the second.
+# The patches, in series order. v2.1.0 contains the first one and conflicts with the second.
 ABSL_PATCHES = (
     Edit(
         "Exit with the profilers result",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""status: show the unfinished command, the patch that waits, its open files and the next step."""
+"""status: show the unfinished command, the stopped patch, its unresolved files and next step."""
 
 from __future__ import annotations
 

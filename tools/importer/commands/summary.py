@@ -22,7 +22,7 @@ def carry_lines(result: Carry) -> Iterator[str]:
         for file in each.files if each.outcome.stops else ():
             if file.outcome.stops:
                 yield f"{'':{width}}    {file.new_path}: {file.note or file.outcome.value}"
-    # Skip the result of rewrites.txt, which can wait for a decision but is not a patch.
+    # Skip the result for rewrites.txt, which can need manual resolution but is not a patch.
     patches = [each for each in result.results if each.patch.name.endswith(".patch")]
     counts = Counter(each.outcome for each in patches)
     outcomes = ", ".join(
@@ -53,7 +53,7 @@ def reused_lines(result: Carry) -> Iterator[str]:
 
 
 def learned_lines(result: Carry, decided: Collection[str]) -> Iterator[str]:
-    """Yield one line per user decision, saying whether later imports can reuse it."""
+    """Yield one line per resolved patch, saying whether later imports can reuse the resolution."""
     for each in result.results:
         if each.patch.name in decided and each.outcome in (Outcome.RESOLVED, Outcome.LANDED):
             if each.settlement is not None:
@@ -67,14 +67,14 @@ def learned_lines(result: Carry, decided: Collection[str]) -> Iterator[str]:
 
 
 def waiting_lines(waiting: Sequence[PatchResult]) -> Iterator[str]:
-    """Yield one line for each later patch that will also need a decision."""
+    """Yield one line for each later patch that will also need manual resolution."""
     for each in waiting:
         files = ", ".join(file.new_path for file in each.files if file.outcome.stops)
         yield f"later: {each.outcome.value}  {each.patch.name}  ({files})"
 
 
 def watch_lines(watched: Watched, unwatched: Sequence[str]) -> Iterator[str]:
-    """Yield lines about landed patches that are back in the series or no longer watched."""
+    """Yield lines about landed patches that upstream reverted or that are no longer watched."""
     for name in watched.returned:
         yield f"back: {name} is in the series again, because upstream has reverted it"
     for name in watched.lost:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run commands in difficult environments: closed pipes, git hooks, another user's files."""
+"""Run commands in hostile environments: closed pipes, git hooks, files owned by another user."""
 
 from __future__ import annotations
 

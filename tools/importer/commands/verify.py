@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""verify: rebuild the pinned tree and name every path that differs."""
+"""verify: rebuild the pinned tree and list every path that differs."""
 
 from __future__ import annotations
 
