@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The importer's sessions: atomic publication, and commands that wait for user action."""
+"""The importer's sessions: atomic workspace updates, and commands that wait for user action."""
 
 from tools.importer.session.branches import (
     Last,

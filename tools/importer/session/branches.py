@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Record the last import from each branch of a project, to continue from it next time.
 
-The record, patches/<project>/branches.json, is published with the series. Without it, each import
-of a branch would start from the release and ask for the same decisions again.
+The record, patches/<project>/branches.json, is written with the patch series. Without it, each
+import of a branch would start from the release and stop at the same conflicts again.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ SERIES_FILES = (*_FILES, *(f"{LANDED}/{name}" for name in _FILES))
 
 @dataclass(frozen=True)
 class Last:
-    """The last import from a branch: the label of its series, and the branch's commit."""
+    """The last import from a branch: the label of its patch series, and the branch's commit."""
 
     label: str
     commit: str
 
 
 def read_branches(project: Project) -> dict[str, Last]:
-    """Return the last import from each branch. Raises UserError if the file is damaged."""
+    """Return the last import from each branch. Raises UserError if the file is malformed."""
     file = project.series / FILE
     try:
         rows = json.loads(file.read_text(encoding="utf-8"))
@@ -43,13 +43,13 @@ def read_branches(project: Project) -> dict[str, Last]:
 
 
 def last_of(project: Project, ref: str | None) -> Last | None:
-    """Return the last import from the branch `ref`, if its series still exists."""
+    """Return the last import from the branch `ref`, if its patch series still exists."""
     last = read_branches(project).get(_branch(ref)) if ref else None
     return last if last and (project.series_of(last.label) / "series").is_file() else None
 
 
 def branch_files(project: Project, label: str, pin: Mapping[str, object]) -> dict[str, bytes]:
-    """Return branches.json with the import `label` added, by path; {} if not from a branch."""
+    """Return branches.json, by path, with the import `label` added; {} if not from a branch."""
     ref, commit = pin.get("ref"), pin.get("commit")
     if pin.get("tag") or not isinstance(ref, str) or not ref.startswith("refs/heads/"):
         return {}
@@ -62,10 +62,10 @@ def branch_files(project: Project, label: str, pin: Mapping[str, object]) -> dic
 def superseded_files(
     project: Project, label: str, pin: Mapping[str, object], *, built: str | None
 ) -> dict[str, None]:
-    """Return the files of the branch's previous series, to delete once `label` replaces it.
+    """Return the files to delete: the branch's previous patch series, which `label` replaces.
 
-    Without this, a branch that is imported daily would add a directory each day. The series that
-    the build uses (`built`) and the last series of every other branch are kept.
+    If they were not deleted, a branch that is imported daily would add a directory each day. The
+    series that the build uses (`built`) and the last series of every other branch are kept.
     """
     if not branch_files(project, label, pin):
         return {}

@@ -2,8 +2,8 @@
 """Write files with conflicts to `.import/conflict`, and read the user's resolution back.
 
 Each file is at its path in the new tree, and conflicting text is between markers. A binary file, or
-one that upstream deleted, has no markers, so the user must change it, or add it to the index as it
-is.
+one that upstream deleted, has no markers, so the user must change it, or add it to the index
+unchanged.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class Unsettled:
 
 
 def stop_of(result: PatchResult) -> Stop:
-    """Return the files that the user must resolve before `result`'s patch is decided."""
+    """Return the files of `result`'s patch that the user must resolve."""
     files = {file.new_path: _stop_file(result, file) for file in _open_files(result)}
     return Stop(result.patch.name, result.outcome.value, files)
 
 
 def stage_conflict(state: Path, result: PatchResult) -> None:
-    """Write the files to resolve to a staging directory, for `show_conflict` to publish."""
+    """Write the files to resolve to a staging directory, which `show_conflict` then renames."""
     shutil.rmtree(state / STAGED, ignore_errors=True)
     (state / STAGED).mkdir(parents=True)
     for file in _open_files(result):
@@ -69,7 +69,7 @@ def stage_conflict(state: Path, result: PatchResult) -> None:
 
 
 def show_conflict(state: Path, result: PatchResult, series: Path) -> None:
-    """Publish the staged files with one rename, and write CONFLICT.md."""
+    """Move the staged files to `.import/conflict` with one rename, and write CONFLICT.md."""
     os.rename(state / STAGED, state / DIRECTORY)
     replace_file(state / SUMMARY, _summary(result, series).encode("utf-8", "surrogateescape"))
 

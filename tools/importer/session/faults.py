@@ -19,7 +19,7 @@ def killed_at(number: int, action: Callable[[], object]) -> bool:
     """Run `action` in a child process that kills itself before its `number`-th call in CALLS.
 
     `number` counts from 0. Return whether the child was killed. If `action` makes fewer calls, it
-    runs to its end and must not fail.
+    runs to completion and must not fail.
     """
     child = os.fork()
     if not child:
@@ -41,7 +41,7 @@ def killed_at(number: int, action: Callable[[], object]) -> bool:
 def failing_at(number: int, code: int, action: Callable[[], object]) -> BaseException | None:
     """Run `action` with OSError(`code`) raised by its `number`-th call in CALLS, and only there.
 
-    Return the exception that the action raised, or None.
+    Return the exception that `action` raised, or None.
     """
 
     def fail() -> NoReturn:

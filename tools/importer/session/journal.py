@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The journal of a publication: finish, roll back or undo a change to several files.
+"""The journal of a publication, an atomic change to several files: finish, undo or roll it back.
 
-A publication is a directory in the state directory. The directory's name is the phase of the
-publication, and each change of phase is one rename:
+A publication is stored as a directory in the state directory. The directory's name is the phase of
+the publication, and each phase change is one rename:
 
     publish.new    staged or rolled back: the workspace is unchanged; may be deleted
     publish        committed: the next command finishes it
@@ -37,7 +37,7 @@ _STATE = "state"
 
 @dataclass(frozen=True)
 class Move:
-    """A file of a publication, with its sha256 before and after. None means no file."""
+    """A file to publish, with its sha256 before and after. None means that no file exists."""
 
     path: str
     before: str | None
@@ -46,10 +46,10 @@ class Move:
 
 @dataclass(frozen=True)
 class Journal:
-    """A publication; error messages call it `what`.
+    """An atomic change to several files; error messages call it `what`.
 
-    `made` lists the directories that it creates, and `clears` the state files that it moves away at
-    the end.
+    `made` lists the directories that it creates, and `clears` the state files that it moves out of
+    the state directory at the end.
     """
 
     what: str
@@ -59,17 +59,17 @@ class Journal:
 
 
 def write_journal(stage: Path, journal: Journal) -> None:
-    """Write and sync the journal of a staged publication."""
+    """Write and sync the journal of a staged change."""
     write_durably(stage / _JOURNAL, json.dumps(asdict(journal), indent=1).encode())
 
 
 def pending(state: Path) -> bool:
-    """Return whether a publication was started but not finished."""
+    """Return whether an atomic change was started but not finished."""
     return any((state / name).is_dir() for name in (VALID, DONE, BACK))
 
 
 def recover(workspace: Path, state: Path) -> str | None:
-    """Finish a publication or rollback that was interrupted.
+    """Finish an interrupted atomic change to several files, or its rollback.
 
     Return a message for the user, or None if nothing was interrupted. Raises UserError if a file
     was edited after the interruption, because edits are never overwritten.
@@ -87,7 +87,7 @@ def recover(workspace: Path, state: Path) -> str | None:
 
 
 def roll_forward(workspace: Path, state: Path, *, check: bool) -> str:
-    """Move all new files into place and end the publication. Idempotent."""
+    """Move all new files into place and complete the atomic change. Idempotent."""
     root = state / VALID
     journal = _read(root)
     with _one_line(journal, "`import.py status` finishes it, `import.py abort` takes it back"):
@@ -104,7 +104,7 @@ def roll_forward(workspace: Path, state: Path, *, check: bool) -> str:
 def roll_back(workspace: Path, state: Path) -> str | None:
     """Restore the old files, and return a message for the user. Idempotent.
 
-    Return None if no publication was committed.
+    Return None if no change was committed.
     """
     if (state / VALID).is_dir():
         os.rename(state / VALID, state / BACK)  # from now on, no command finishes the publication
@@ -114,21 +114,21 @@ def roll_back(workspace: Path, state: Path) -> str | None:
 
 
 def undoable(state: Path) -> Journal | None:
-    """Return the last publication, or None if there is none to undo."""
+    """Return the journal of the last published change, or None if there is none to undo."""
     root = state / UNDO
     return _read(root) if (root / _JOURNAL).is_file() else None
 
 
 def edited_since(workspace: Path, journal: Journal) -> list[str]:
-    """Return the files that have changed since the publication wrote them."""
+    """Return the files that have changed since they were published."""
     return [move.path for move in journal.moves if digest_of(workspace / move.path) != move.after]
 
 
 def undo(workspace: Path, state: Path) -> None:
-    """Roll back the last publication, including the state files of its command.
+    """Roll back the last published change, including the state files of its command.
 
     `undoable` must have returned a journal. If the process is killed, the next command finishes the
-    rollback. Raises UserError if a file was edited after the publication.
+    rollback. Raises UserError if a file was edited after it was published.
     """
     journal = _read(state / UNDO)
     edited = edited_since(workspace, journal)
@@ -145,7 +145,7 @@ def undo(workspace: Path, state: Path) -> None:
 
 
 def _finish_rollback(workspace: Path, state: Path) -> str:
-    """Restore all old files, and return the name of the publication. Idempotent."""
+    """Restore all old files, and return the name of the change. Idempotent."""
     root = state / BACK
     journal = _read(root)
     with _one_line(journal, "the next command goes on taking it back"):
@@ -230,7 +230,7 @@ def _check(target: Path, expected: tuple[str | None, ...], move: Move, check: bo
 
 
 def _clear(state: Path) -> None:
-    """End a publication whose files are all in place, and make it the one that `undo` reverts."""
+    """Complete an atomic change whose files are all in place, so that `undo` can revert it."""
     root = state / DONE
     journal = _read(root)
     with _one_line(journal, "the next command cleans up"):
@@ -247,7 +247,7 @@ def _clear(state: Path) -> None:
 
 
 def _remove_empty(workspace: Path, journal: Journal) -> None:
-    """Delete the directories that the publication emptied."""
+    """Delete the directories that became empty because their files were deleted."""
     for move in journal.moves:
         directory = (workspace / move.path).parent
         if move.after is None and directory.is_dir() and not os.listdir(directory):

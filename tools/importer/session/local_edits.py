@@ -38,7 +38,7 @@ def check_committed(workspace: Path, paths: Sequence[Path]) -> bool:
 
 
 def uncommitted(workspace: Path, paths: Sequence[Path]) -> list[str] | None:
-    """Return edited, deleted and new files under `paths`, or None outside a git repository."""
+    """Return edited, deleted and new files under `paths`; None outside a git repository."""
     if not any((parent / ".git").exists() for parent in (workspace, *workspace.parents)):
         return None
     import git  # imported lazily: most commands do not use git

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one command at a time in a workspace. The kernel releases the lock if its holder dies."""
+"""Allow one command at a time in a workspace. The kernel releases the lock if its holder dies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _IGNORE = ".gitignore"
 def lock(state: Path) -> Iterator[None]:
     """Hold the workspace's lock. If another command holds it, raise a UserError naming the process.
 
-    Create the state directory with a .gitignore, and delete it at the end if it holds nothing else.
+    Create the state directory with a .gitignore, and delete it at the end if nothing else is in it.
     """
     handle = _acquire(state)
     try:
@@ -33,7 +33,7 @@ def lock(state: Path) -> Iterator[None]:
             (state / _IGNORE).unlink(missing_ok=True)  # delete it before the lock
         (state / _NAME).unlink(missing_ok=True)
         os.close(handle)
-        with suppress(OSError):  # the directory may not be empty: a command waits or has started
+        with suppress(OSError):  # not empty: a command is stopped or has started
             os.rmdir(state)
 
 

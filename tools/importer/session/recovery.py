@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finish an interrupted publication, rollback or step back before the next command."""
+"""Finish an interrupted atomic change, rollback or `undo` before the next command runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tools.importer.session import journal, stepping
 
 
 def pending(state: Path) -> bool:
-    """Return whether a publication, rollback or step back was interrupted."""
+    """Return whether an atomic change, a rollback or `undo` was interrupted."""
     return journal.pending(state) or stepping.returning(state)
 
 

@@ -34,7 +34,7 @@ from tools.importer.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Source:
-    """The series to rebase. `base` is None if it was never recorded."""
+    """The patch series to rebase. `base` is None if it was never recorded."""
 
     label: str
     series: Series
@@ -56,7 +56,7 @@ class Carried:
 
 
 def current_label(project: Project) -> str:
-    """Return the release in the build's pin. Raises UserError if the pin is missing or damaged."""
+    """Return the release in the build's pin. Raises UserError if the pin is missing or invalid."""
     try:
         label = json.loads(project.pin.read_text(encoding="utf-8"))["tag"]
     except FileNotFoundError:
@@ -69,7 +69,7 @@ def current_label(project: Project) -> str:
 
 
 def load_source(project: Project, label: str) -> Source:
-    """Read a release's series and its base. Raises UserError if the series does not exist."""
+    """Read a release's patch series and its base. Raises UserError if there is no series."""
     directory = project.series_of(label)
     if not directory.is_dir():
         known = sorted(path.parent.name for path in project.series.glob("*/series"))
@@ -93,10 +93,10 @@ def _check_names(source: Source) -> None:
 
 
 def digest_of_directory(directory: Path) -> str:
-    """Return a hash over the series file, the patches' diffs and the base.
+    """Return a hash of the series file, the patches' diffs and the base.
 
-    Patch headers are excluded, because the user may correct them while an import waits for a
-    decision.
+    Patch headers are excluded, because the user may correct them while an import is stopped at a
+    conflict.
     """
     total = hashlib.sha256()
     for path in sorted({path for pattern in SERIES_FILES for path in directory.glob(pattern)}):
@@ -117,7 +117,7 @@ def replay(
     old: Snapshot | None = None,
     settlements: Settlements | None = None,
 ) -> Carry:
-    """Merge the series up to the first patch that needs a decision not in `decisions`.
+    """Merge the series up to the first patch that needs a resolution not in `decisions`.
 
     A call that no rewrite rule covers stops the merge like a conflict, usually before the first
     patch. Pass the same `rewrites` object to `finish`, so that files are parsed only once. `old` is
@@ -173,9 +173,9 @@ def forecast(
     old: Snapshot | None = None,
     settlements: Settlements | None = None,
 ) -> tuple[PatchResult, ...]:
-    """Return the patches after the current stop that will also need a decision.
+    """Return the patches after the current conflict that will also need manual resolution.
 
-    The patch at the current stop is left out of the merge, so this is an estimate.
+    The conflicting patch is omitted from the merge, so this is an estimate.
     """
     if source.base is None:
         return ()
@@ -220,7 +220,7 @@ def finish(
 
 
 def write_directory(directory: Path, files: Mapping[str, bytes]) -> None:
-    """Write a series directory to a temporary location."""
+    """Write a patch series directory to a temporary location."""
     for name, data in files.items():
         (directory / name).write_bytes(data)
 
@@ -228,7 +228,7 @@ def write_directory(directory: Path, files: Mapping[str, bytes]) -> None:
 def directory_changes(
     project: Project, carried: Carried, source: Source, *, overwrite: bool
 ) -> dict[str, bytes | None]:
-    """Return the files to write in the new release's series directory, by path; None deletes one.
+    """Return the files to write for the new release's patch series, by path; None deletes one.
 
     Raises UserError if the release already has a different series, unless `overwrite` is set.
     """

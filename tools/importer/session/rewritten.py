@@ -3,7 +3,7 @@
 
 The import stops if it finds calls that no rule covers. It then writes `rewrites.txt`, the rules'
 data file, with a proposed line for each call. The user edits the file, and the import publishes it
-with the series.
+with the patch series.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def read_known_calls(project: Project) -> bytes:
 def settled_calls(
     decisions: Mapping[str, Decision], known: bytes
 ) -> tuple[bytes, dict[str, Decision]]:
-    """Return rewrites.txt as the user resolved it, and the decisions without it.
+    """Return rewrites.txt as the user resolved it, and the remaining `decisions`.
 
     Return `known` if the user has not resolved it. Raises UserError if the file is missing, or if
     the user also resolved a different file.
@@ -62,13 +62,13 @@ class Rewrites:
         self._rules: Sequence[Rule] | None = None
 
     def decide(self, series: Series) -> tuple[dict[str, Decision], tuple[Finding, ...]]:
-        """Return the regenerated patches as decisions, and the calls that no rule covers.
+        """Return the regenerated patches' files, and the calls that no rule covers.
 
         Raises UserError if rewrites.txt is invalid.
         """
         if not _has_rewrites(series):
             return {}, ()
-        # Imported lazily, because rules need libcst, and many series have no rules.
+        # Imported lazily, because rewrite rules need libcst, and many patch series have no rules.
         from tools.importer import rewrites
 
         rules, modules = self._loaded()
@@ -83,7 +83,7 @@ class Rewrites:
     ) -> tuple[Finding, ...]:
         """Return the calls that no rule covers in the new tree, overlaid with `files`.
 
-        Calls in the files `unsettled`, which wait for a decision, are omitted.
+        Calls in the files `unsettled`, which the user has not resolved yet, are omitted.
         """
         if not _has_rewrites(series):
             return ()
@@ -126,7 +126,7 @@ class Rewrites:
 
 
 def decide_rewrites(series: Series, new: Snapshot, known: bytes = b"") -> dict[str, Decision]:
-    """Return the regenerated patches as decisions. Raises UserError if no rule covers a call."""
+    """Return the regenerated patches' files. Raises UserError if no rule covers a call."""
     decisions, findings = Rewrites(new, known).decide(series)
     if findings:
         from tools.importer import rewrites
@@ -142,7 +142,7 @@ def check_rewrites(
     Rewrites(new, known).check(series, files)
 
 
-# A fake patch that stands for rewrites.txt, because a PatchResult needs a patch.
+# A fake patch that represents rewrites.txt, because a PatchResult needs a patch.
 _DATA = Patch(
     KNOWN_CALLS,
     0,

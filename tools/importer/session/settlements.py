@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Store resolved conflicts in patches/<project>/settled, so that each is resolved only once.
 
-Each file stores one resolution, called a settlement. The import that needed it publishes the file
-with the series; once committed, all users of the repository share it. A file contains the
-conflict's hash and the user's lines, not the conflicting text itself.
+Each file stores one resolution, called a settlement. The import that needed it writes the file
+together with the patch series. Once it is committed, all users of the repository share it. A file
+contains the conflict's hash and the user's lines, not the conflicting text itself.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ID = 12  # the number of digits of the conflict's hash in a file's name
 
 @dataclass(frozen=True)
 class Remembered:
-    """A settlement, stored when the user rebased `patch` from the release `old` to `new`."""
+    """A stored conflict resolution, from a rebase of `patch` from the release `old` to `new`."""
 
     id: str
     file: Path
@@ -36,7 +36,7 @@ class Remembered:
 
 
 def read_settlements(project: Project) -> dict[str, Remembered]:
-    """Return all stored settlements by conflict hash, in the order of their file names."""
+    """Return all stored conflict resolutions by conflict hash, in file name order."""
     out: dict[str, Remembered] = {}
     for file in sorted((project.series / DIRECTORY).glob("*.json")):
         each = _read(project, file)
@@ -45,9 +45,9 @@ def read_settlements(project: Project) -> dict[str, Remembered]:
 
 
 def settlements_of(project: Project) -> dict[str, Settlement]:
-    """Return the settlements that an import may reuse, by conflict hash.
+    """Return the conflict resolutions that an import may reuse, by conflict hash.
 
-    Raises UserError if a file is damaged.
+    Raises UserError if a file is malformed.
     """
     return {key: each.settlement for key, each in read_settlements(project).items()}
 
@@ -60,7 +60,7 @@ def settlement_files(
     old: str,
     new: str,
 ) -> dict[str, bytes]:
-    """Return the files that store how the user resolved the patches `decided`, by path."""
+    """Return the files, by path, that store how the user resolved the patches `decided`."""
     out: dict[str, bytes] = {}
     for result in results:
         settlement = result.settlement
@@ -83,7 +83,7 @@ def settlement_files(
 
 
 def find_settlements(project: Project, name: str) -> list[Remembered]:
-    """Return the settlement whose id is `name`, or all settlements of the patch `name`.
+    """Return the stored resolution with the id `name`, or all resolutions of the patch `name`.
 
     Raises UserError if there is none.
     """

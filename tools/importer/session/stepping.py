@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Go back one step in a command that waits for decisions.
+"""Undo the last conflict resolution in a command that stops at conflicts.
 
-Before the files of the next stop replace those of the current one, `keep_step` copies the state and
-the files to `.import/earlier`. `step_back` first renames that directory. If the process is then
-killed, the next command finishes the step back.
+Before the files of the next conflict replace those of the current one, `keep_step` copies the state
+and the files to `.import/earlier`. `step_back` first renames that directory. If the process is then
+killed, the next command finishes the undo.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _RETURNING = "earlier.back"
 
 
 def keep_step(state: Path) -> None:
-    """Copy the state and the files of the current stop to `.import/earlier`, if there is a stop."""
+    """Copy the state and the files of the current conflict, if any, to `.import/earlier`."""
     unfinished = read_unfinished(state)
     if unfinished is None or (unfinished.stop is None and unfinished.command != EDITING):
         return
@@ -50,34 +50,34 @@ def keep_step(state: Path) -> None:
 
 
 def earlier_step(state: Path) -> Unfinished | None:
-    """Return the state before the last decision, or None if no decision can be undone."""
+    """Return the state before the user's last resolution, or None if none can be undone."""
     if not (state / EARLIER / STATE_FILE).is_file():
         return None
     if (state / EARLIER / STATE_FILE).read_bytes() == (state / STATE_FILE).read_bytes():
-        return None  # the process was killed before the decision took effect
+        return None  # the process was killed before the resolution took effect
     return read_unfinished(state / EARLIER)
 
 
 def edited_in(state: Path, unfinished: Unfinished) -> Collection[str]:
-    """Return the files that the user has changed at the stop of `unfinished`."""
+    """Return the files that the user has changed since `unfinished` stopped."""
     if unfinished.stop is None or not (state / DIRECTORY).is_dir():
         return ()  # the process was killed before it wrote the files
     return changed_files(state, unfinished.stop)
 
 
 def step_back(state: Path) -> None:
-    """Restore the state before the last decision. `earlier_step` must have returned a state."""
+    """Restore the state before the last resolution. `earlier_step` must have returned a state."""
     os.rename(state / EARLIER, state / _RETURNING)
     finish_step(state)
 
 
 def returning(state: Path) -> bool:
-    """Return whether a step back was interrupted."""
+    """Return whether `step_back` was interrupted."""
     return (state / _RETURNING).is_dir()
 
 
 def finish_step(state: Path) -> None:
-    """Finish an interrupted step back. Idempotent."""
+    """Finish an interrupted `step_back`. Idempotent."""
     root = state / _RETURNING
     file = root / STATE_FILE
     if file.exists():
@@ -89,14 +89,14 @@ def finish_step(state: Path) -> None:
                 _clear(state / name)
             if (root / name).exists():
                 os.rename(root / name, state / name)
-        # Move the state last: until then, the next command repeats a killed step back.
+        # Move the state last: until then, the next command repeats an interrupted undo.
         os.replace(file, state / STATE_FILE)
         sync_directory(state)
     shutil.rmtree(root)
 
 
 def digest_of_header(header: bytes) -> str:
-    """Return a hash of a patch header, to detect later whether the user has edited it."""
+    """Return a hash of a patch header, to detect later edits by the user."""
     return hashlib.sha256(header).hexdigest()
 
 

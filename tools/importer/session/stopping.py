@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stop a command at a patch that needs a decision, or discard the command.
+"""Stop a command at a patch that needs manual resolution, or discard the command.
 
 The order of writes matters, because the process may be killed between any two. The state must never
-name one patch while the files of another are on disk. So it first records the user's decision and
-names no patch. Then the old files are deleted, the state names the next patch, and that patch's
-staged files are published.
+name one patch while the files of another are on disk. So the state first records the user's
+resolution and names no patch. Then the old files are deleted, the state names the next patch, and
+that patch's staged files are moved into place.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SESSION_FILES = (
 
 
 def stop_at(state: Path, unfinished: Unfinished, result: PatchResult, series: Path) -> None:
-    """Record the decisions so far, and write the conflicts of `result`'s patch for the user."""
+    """Record the user's decisions so far, and write the conflict files for `result`'s patch."""
     keep_step(state)
     stage_conflict(state, result)
     write_unfinished(state, dataclasses.replace(unfinished, stop=None))
@@ -60,20 +60,20 @@ def stop_at(state: Path, unfinished: Unfinished, result: PatchResult, series: Pa
 def waits_for_files(state: Path, unfinished: Unfinished) -> bool:
     """Return whether the command waits for the user to resolve files in `.import/conflict`.
 
-    False if the command was killed before it wrote them.
+    Return False if the command was killed before it wrote them.
     """
     return unfinished.stop is not None and (state / DIRECTORY).is_dir()
 
 
 def back_to_desk(state: Path) -> Unfinished | None:
-    """Discard a rebase that waits for a decision, and return to the edit that started it.
+    """Discard a rebase that stopped at a conflict, and return to the edit that started it.
 
     The files in `.import/edit` are kept. Return the edit's state, or None if no edit started it.
     """
     try:
         unfinished = read_unfinished(state)
     except UserError:
-        return None  # a damaged file has no edit to restore
+        return None  # a corrupt file has no edit to restore
     if unfinished is None or unfinished.command == EDITING or not (state / DESK).is_dir():
         return None
     if unfinished.inputs.get("kind") not in ("replace", "insert"):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Publish a set of files in the workspace atomically.
+"""Write (publish) a set of files to the workspace atomically.
 
 The new files are staged and synced, one rename commits the journal, and only then are the files
 renamed into place. If the process is killed before the commit, the workspace is unchanged. If it is
-killed later, the next command finishes the publication (see journal.py). If a rename fails, all
+killed later, the next command finishes moving the files (see journal.py). If a rename fails, all
 files are rolled back. Unchanged files keep their timestamps, so builds that use them stay valid.
 """
 
@@ -34,7 +34,7 @@ from tools.importer.session.journal import (
 
 @dataclass(frozen=True)
 class Changes:
-    """The sorted workspace paths that a publication adds, changes and deletes."""
+    """The sorted workspace paths that a transaction adds, changes and deletes."""
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -45,9 +45,9 @@ class Changes:
 
 
 class Transaction:
-    """Collects file changes and publishes them together.
+    """A set of file changes that are published together.
 
-    `what` names the publication in messages: "the import of v2.14.1".
+    Messages refer to the transaction as `what`, such as "the import of v2.14.1".
     """
 
     def __init__(self, workspace: Path, state: Path, *, what: str) -> None:
@@ -55,14 +55,14 @@ class Transaction:
         self._files: dict[str, bytes | None] = {}
 
     def write(self, path: str, data: bytes) -> None:
-        """Write the file `path` on publication. An existing file keeps its mode.
+        """Schedule a write of the file `path`. An existing file keeps its mode.
 
-        Raises UserError if `path` is a directory, leads through a symlink, or leaves the workspace.
+        Raises UserError if `path` is a directory, contains a symlink, or is outside the workspace.
         """
         self._files[self._checked(path)] = data
 
     def delete(self, path: str) -> None:
-        """Delete the file `path` on publication. Raises UserError for the same paths as `write`."""
+        """Schedule the deletion of `path`. Raises UserError for the same paths as `write`."""
         self._files[self._checked(path)] = None
 
     def changes(self) -> Changes:
@@ -78,7 +78,8 @@ class Transaction:
         """Move all files into place. The paths in `last` are moved after all others, in that order.
 
         `clears` names files to remove from the state directory at the end. The caller must hold the
-        lock. If a file cannot be written, restore the workspace and raise EnvironmentProblem.
+        workspace lock. If a file cannot be written, restore the workspace and raise
+        EnvironmentProblem.
         """
         changes = self.changes()
         moves = self._moves(last)
@@ -168,7 +169,7 @@ class Transaction:
 
 
 def _keep(target: Path, old: Path) -> None:
-    """Keep `target` as the hard link `old`, or as a copy if the file system has no hard links.
+    """Preserve `target` as the hard link `old`, or as a copy if hard links are not supported.
 
     With a link, a rollback restores the same inode.
     """

@@ -112,7 +112,7 @@ def test_killed_at_any_call_the_next_command_finds_the_old_tree_or_finishes(tmp_
         assert now in (OLD, NEW), number
         assert not message or begun
         assert not begun or now == NEW
-        # The command's state must exist until the publication has moved all files.
+        # The command's state must exist until all files have been moved into place.
         assert (workspace / ".import/state.json").exists() == (now == OLD)
         assert set(os.listdir(workspace / ".import")) <= {"state.json", "undo"}
         outcomes.append(now == NEW)
@@ -144,7 +144,7 @@ def test_killed_at_any_call_abort_takes_everything_back(tmp_path: Path) -> None:
 @settings(max_examples=examples(25), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 60), st.booleans()), max_size=4), st.integers(25, 60))
 def test_killed_again_and_again(kills: list[tuple[int, bool]], first: int) -> None:
-    """Kill recoveries and rollbacks too, in any order. The final tree is all old or all new."""
+    """Also kill recoveries and rollbacks, in any order. The final tree is all old or all new."""
     with tempfile.TemporaryDirectory() as directory:
         workspace, state = Path(directory), Path(directory) / ".import"
         lay(workspace, OLD)
@@ -199,7 +199,7 @@ def test_undo_restores_every_file_and_the_state(workspace: Path) -> None:
     assert tree(workspace) == OLD
     assert os.listdir(state) == ["state.json"]
     assert not (workspace / "patches/torch/v2").exists()
-    for path, status in before.items():  # unchanged times, so that Bazel builds nothing again
+    for path, status in before.items():  # unchanged timestamps, so that Bazel rebuilds nothing
         assert (workspace / path).stat().st_mtime_ns == status.st_mtime_ns
     assert undoable(state) is None
 

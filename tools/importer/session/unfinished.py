@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of a command that waits for the user: its inputs and the decisions so far.
+"""The state of a command that waits for the user: its inputs and the user's decisions so far.
 
 Computed results are not stored: to continue, the command is replayed from its inputs, which takes
-less than a second and gives the same bytes. The state is one small file and is replaced atomically,
-so killing the process loses no decision.
+less than a second and produces the same bytes. The state is one small file and is replaced
+atomically, so killing the process loses no conflict resolution.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tools.importer.snapshot import Blob
 
 STATE_FILE = "state.json"
 
-# The command name of an unfinished `import.py edit`, which waits for `refresh`, not for a decision.
+# The command name of an unfinished `import.py edit`, which waits for `refresh`, not at a conflict.
 EDITING = "edit"
 DESK = "edit"
 _FORMAT = 1
@@ -44,7 +44,7 @@ class StopFile:
 
 @dataclass(frozen=True)
 class Stop:
-    """The patch that waits for a decision, and its files by their path in the new tree."""
+    """The patch that the command stopped at, and its files by path in the new tree."""
 
     patch: str
     outcome: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write a git repository around conflicting files, so that `git mergetool` can resolve them.
+"""Create a git repository around conflicting files, so that `git mergetool` can resolve them.
 
 Its index contains three versions of each file, as after a conflicting merge: the base's, upstream's
 and the patch's. They differ only between the conflict markers, because all other lines are already
@@ -22,7 +22,7 @@ from tools.importer.snapshot import Blob
 REPOSITORY = ".git"
 _CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tautocrlf = false\n"
 
-# The names of the files that `git mergetool` creates to merge a file.
+# The names of the temporary files that `git mergetool` creates when it merges a file.
 _MERGETOOL = r"{stem}_(?:BACKUP|BASE|LOCAL|REMOTE)_\d+{suffix}"
 
 
@@ -56,7 +56,7 @@ def added_paths(directory: Path) -> Collection[str]:
 
 
 def is_mergetools(path: str, files: Collection[str]) -> bool:
-    """Return whether `path` is in the repository, or is a copy that mergetool made of a file."""
+    """Return whether `path` is in the repository, or is a temporary file of git mergetool."""
     if path.split("/")[0] == REPOSITORY:
         return True
     name = PurePosixPath(path)

@@ -2,9 +2,9 @@
 """Watch the patches that upstream has merged, to restore a patch that upstream reverts.
 
 The `landed/` directory of a series is itself a series: it contains the landed patches, rebased onto
-upstream's tree minus their changes. Each import rebases it onto the new tree. A patch that the new
-tree still contains stays in `landed/`. A patch that upstream has reverted moves back to the front
-of the series.
+upstream's tree without their changes. Each import rebases it onto the new tree. A patch that the
+new tree still contains stays in `landed/`. A patch that upstream has reverted moves back to the
+front of the series.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from tools.importer.snapshot import Blob, OverlaySnapshot, Snapshot
 class Watched:
     """The status of the landed patches on a new tree.
 
-    `returned` holds the patches that upstream reverted, by name, and `files` the files of the tree
-    that they change. `landed` holds the patches that upstream still contains. `lost` names patches
+    `returned` holds the patches that upstream reverted, by name, and `files` the tree's files that
+    they change. `landed` holds the patches that upstream still contains. `lost` names the patches
     that can no longer be watched, because upstream has changed their lines.
     """
 
@@ -48,14 +48,14 @@ class Watched:
     lost: tuple[str, ...]
 
     def tree(self, new: Snapshot) -> Snapshot:
-        """Return the new tree with the returned patches applied."""
+        """Return the new tree with the reverted patches applied."""
         return OverlaySnapshot(new, self.files) if self.files else new
 
 
 def check_watched(ours: Series, base: Base | None, new: Snapshot) -> Watched:
-    """Check which landed patches a new tree still contains.
+    """Check which patches that landed upstream the new tree still contains.
 
-    Raises UserError if `landed/` is not a valid series.
+    Raises UserError if `landed/` is not a valid patch series.
     """
     directory = ours.root / LANDED
     if base is None or not (directory / "series").is_file():
@@ -83,7 +83,7 @@ def check_watched(ours: Series, base: Base | None, new: Snapshot) -> Watched:
 def landed_files(
     source: Source, new: Snapshot, watched: Watched, result: Carry
 ) -> tuple[dict[str, bytes], tuple[str, ...]]:
-    """Return the files of `landed/` for the new tree, and the names of the patches not in them."""
+    """Return the files of `landed/` for the new tree, and the names of the omitted patches."""
     if source.base is None:
         return {}, ()
     names = {each.patch.name for each in result.results if each.outcome is Outcome.LANDED}
@@ -123,7 +123,7 @@ def _series_of(items: list[Landing], new: Snapshot) -> tuple[dict[str, bytes], s
 
 
 def with_returned(files: Mapping[str, bytes], returned: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return the files of a series directory, with `returned` added in front of its patches."""
+    """Return the files of a patch series directory, with `returned` placed before its patches."""
     if not returned:
         return dict(files)
     lines = files["series"].decode().splitlines(keepends=True)
