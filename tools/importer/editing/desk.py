@@ -40,7 +40,7 @@ class Desk:
         """Write upstream's text files with the first `count` patches applied.
 
         Files that those patches touch are included even if they are binary. `only` limits the
-        paths. The directory appears atomically and replaces an earlier one. Return the number of
+        paths. The directory is created atomically and replaces an earlier one. Return the number of
         files.
         """
         touched = tree_up_to(release, count)

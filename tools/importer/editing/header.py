@@ -15,8 +15,8 @@ _LONGEST = 50
 def new_header(subject: str, values: Mapping[str, str]) -> bytes:
     """Return a patch header, with a placeholder for each field missing from `values`.
 
-    A series that contains a placeholder fails its checks. Raises UserError unless the subject and
-    each value have exactly one line.
+    A patch series that still contains a placeholder fails validation. Raises UserError unless the
+    subject and each value have exactly one line.
     """
     fields = {"Subject": subject, **{key: value for key, value in values.items() if value}}
     for key, value in fields.items():

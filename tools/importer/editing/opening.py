@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Open the inputs of an edit: the upstream tree of a series, and the build's wheel."""
+"""Open the inputs of an edit: the upstream tree of a patch series, and the build's wheel."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tools.importer.snapshot import Snapshot
 
 
 def open_release(project: Project, report: Report, label: str | None = None) -> Release:
-    """Open a release with its series. The default is the release that the build uses.
+    """Open a release with its patch series. The default is the release that the build uses.
 
-    Raises UserError if the series or its recorded base is missing or damaged.
+    Raises UserError if the series or its recorded base is missing or corrupt.
     """
     directory = series_directory(project, label)
     series = load_series(directory)
@@ -30,7 +30,7 @@ def open_release(project: Project, report: Report, label: str | None = None) -> 
 
 
 def open_unrecorded(project: Project, report: Report, label: str | None = None) -> Release:
-    """Open a release without using its recorded base, which may be missing, damaged or stale."""
+    """Open a release without using its recorded base, which may be missing, corrupt or stale."""
     directory = series_directory(project, label)
     snapshot = _upstream(project, report, directory)
     series = load_series(directory)
@@ -51,11 +51,11 @@ def pinned_wheel(project: Project, report: Report) -> Path:
 
 
 def _upstream(project: Project, report: Report, directory: Path) -> Snapshot:
-    """Open upstream's tree using the recorded pin, the build's pin, or the tag of the series."""
+    """Open upstream's tree using the recorded pin, the build's pin, or the patch series' tag."""
     try:
         recorded = json.loads((directory / JSON_FILE).read_text(encoding="utf-8"))["origin"]
     except (OSError, ValueError, KeyError, TypeError):
-        # The base is unreadable, so fall back to the build's pin or to the tag.
+        # The recorded base is unreadable, so fall back to the build's pin or to the tag.
         if directory.name == built_label(project):
             return open_pin(project, report, builder_of(project).origin_pin(project))
         return resolve(project, report, tag=directory.name)

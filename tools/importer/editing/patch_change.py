@@ -18,10 +18,11 @@ Files = Mapping[str, Blob | None]
 
 
 def changed_patch(release: Release, index: int, header: bytes | None, edits: Files) -> bytes:
-    """Return the file of patch `index` with `edits` to its tree and a new `header`.
+    """Return the patch file `index`, updated for `edits` to its tree and a new `header`.
 
-    If `header` is None, the patch keeps its header. If nothing changed, the file is returned as it
-    is. Raises UserError if the patch becomes empty or if upstream's tree lacks files of the patch.
+    If `header` is None, the patch keeps its header. If there are no edits, the file is returned
+    unchanged. Raises UserError if the patch becomes empty, or if upstream's tree lacks files that
+    the patch touches.
     """
     patch = release.series.patches[index]
     old = (release.directory / patch.name).read_bytes()
@@ -38,16 +39,16 @@ def changed_patch(release: Release, index: int, header: bytes | None, edits: Fil
 
 
 def new_patch(release: Release, name: str, count: int, header: bytes, edits: Files) -> bytes:
-    """Return a new patch that makes `edits` after the first `count` patches.
+    """Return a new patch that applies `edits` on top of the first `count` patches.
 
-    Raises UserError if it would change nothing.
+    Raises UserError if the patch would be empty.
     """
     before = OverlaySnapshot(release.snapshot, tree_up_to(release, count))
     return _rendered(name, header, _changes(before, edits, None), 3)
 
 
 def refuse_absent(release: Release, patch: Patch) -> None:
-    """Raise UserError if upstream's tree, as opened from its origin, lacks files of the patch."""
+    """Raise UserError if upstream's tree, as opened from its origin, lacks the patch's files."""
     absent = [path for diff in patch.files for path in diff.paths if path in release.base.absent]
     if absent:
         raise UserError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute the workspace files of a changed series: its patches, its base and the build's pin."""
+"""Compute the files to write for a changed patch series: the patches, base and build's pin."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def publication(
     *,
     as_it_lies: bool = False,
 ) -> Publication:
-    """Return the publication of a series with the contents `files`.
+    """Return the workspace files to publish for a patch series with the contents `files`.
 
     `wheel` is called if the build's pin changes. With `as_it_lies`, `files` are the current files,
     edited by hand, so the pin may be stale. Raises UserError if a build would reject the series.
@@ -61,7 +61,8 @@ def publication(
             check_rewrites(series, release.snapshot, patched, read_known_calls(project))
         base = base_files(recorded)
         out |= {f"{directory}/{name}": data for name, data in base.items()}
-        # The tree hash does not depend on the comments in `series` or on the base.
+        # The tree hash does not depend on the comments in the file `series` or on the recorded
+        # base.
         moves = as_it_lies or series.digest != release.series.digest
         if moves and release.label == built_label(project):
             for name, data in base.items():
@@ -74,7 +75,7 @@ def publication(
 
 
 def anew(project: Project, release: Release, wheel: Callable[[], Path]) -> Publication:
-    """Return the publication of a series edited by hand: its base and the build's tree hash."""
+    """Return the files to publish for patches edited by hand: their base and the build's pin."""
     names = ["series", *(patch.name for patch in release.series.patches)]
     files = {name: (release.directory / name).read_bytes() for name in names}
     return publication(project, release, files, wheel, as_it_lies=True)
@@ -83,8 +84,8 @@ def anew(project: Project, release: Release, wheel: Callable[[], Path]) -> Publi
 def _concerns_rules(release: Release, files: Mapping[str, bytes]) -> bool:
     """Return whether a changed patch uses `__file__`.
 
-    If none does, the caller skips the rules' guards, which read all of upstream's files and so take
-    longer than everything else.
+    If none does, the caller skips the checks of the rewrite rules, because they read all of
+    upstream's files and therefore take longer than everything else.
     """
     changed: list[bytes] = []
     for name in {*files, *(patch.name for patch in release.series.patches)}:

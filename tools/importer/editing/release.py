@@ -17,7 +17,7 @@ from tools.importer.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Release:
-    """A release of a project. `label` is its tag; `directory` contains its series."""
+    """A release of a project. `label` is its tag; `directory` contains its patch series."""
 
     label: str
     directory: Path
@@ -27,9 +27,9 @@ class Release:
 
 
 def series_directory(project: Project, label: str | None = None) -> Path:
-    """Return the directory of a release's series; the default is the build's release.
+    """Return the directory of a release's patch series; the default is the build's release.
 
-    Raises UserError if the release has no series.
+    Raises UserError if the release has no patch series.
     """
     label = label or built_label(project)
     directory = project.series_of(label)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from tools.importer.snapshot import SYMLINK, Blob
 
-# The minimum similarity of a rename, as in git.
+# The minimum similarity for a rename, the same as in git.
 _SIMILAR = 0.5
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small upstream tree with a series for tests, in a workspace on disk."""
+"""A small upstream tree with a patch series for tests, in a workspace on disk."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UPSTREAM: Mapping[str, Blob] = {
 
 
 def header(subject: str) -> bytes:
-    """Return a patch header that passes the checks."""
+    """Return a patch header that passes validation."""
     return (
         f"Subject: {subject}\nOwner: packaging\nReason: build\nUpstream: None yet\n"
         "Extension-point-considered: none\nTest: x_test.py::test_x\n"
@@ -51,7 +51,7 @@ def make_project(workspace: Path) -> Project:
 def make_release(
     project: Project, steps: Sequence[tuple[str, Mapping[str, Blob | None]]], *, context: int = 1
 ) -> Release:
-    """Write a series to disk. Each step is a patch name and the new contents of its files."""
+    """Write a patch series to disk. Each step is a patch name and the new contents of its files."""
     directory = project.series_of(LABEL)
     directory.mkdir(parents=True)
     snapshot = DictSnapshot(LABEL, UPSTREAM)
@@ -70,7 +70,7 @@ def make_release(
 
 
 def reopened(directory: Path) -> Release:
-    """Read a series from disk again."""
+    """Reload a patch series from disk."""
     return Release(
         LABEL,
         directory,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Change a series: replace, insert or drop one patch, and rebase the patches after it.
+"""Change a patch series: replace, insert or drop one patch, and rebase the patches after it.
 
 Later patches are merged as in an import, from the tree of the old series onto upstream's tree with
-the changed patch. So a patch is dropped as landed if the new tree already contains its change, and
-waits for a decision if it conflicts.
+the changed patch. So a later patch is dropped if the new tree already contains its change, and
+needs manual resolution if it conflicts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True)
 class SeriesEdit:
-    """An edit to the series of the release `label`. `digest` is the hash of the unedited series.
+    """An edit to the patch series of release `label`. `digest` is the unedited series' hash.
 
     `data` is the new patch file. An inserted patch follows the patch `after`, or comes first if
     `after` is None.
@@ -72,7 +72,7 @@ class SeriesEdit:
 class Rebased:
     """The rebased patches, and the files of the new series.
 
-    `files` is None if a patch needs a decision.
+    `files` is None if a patch needs manual resolution.
     """
 
     carried: Carry
@@ -87,7 +87,7 @@ def rebase(
 ) -> Rebased:
     """Apply `edit` in memory and rebase the later patches.
 
-    Raises UserError if the patch does not apply or has a bad header.
+    Raises UserError if the patch does not apply or has an invalid header.
     """
     if release.series.digest != edit.digest:
         raise UserError(
@@ -147,8 +147,7 @@ def _position(series: Series, edit: SeriesEdit) -> tuple[int, int]:
 def _applied(release: Release, before: int, edit: SeriesEdit) -> dict[str, Blob | None]:
     earlier = release.series.patches[:before]
     if edit.data is None:
-        # The result omits files that only the dropped patch touches, so upstream's versions are
-        # used.
+        # Omit files that only the dropped patch touches, so that upstream's versions are used.
         return _apply(release, earlier)
     files = {INDEX: edit.name.encode(), edit.name: edit.data}
     with staged(files, release.directory) as alone:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Change a patch in the middle: later patches keep their effect or need a decision."""
+"""Change a patch in the middle: later patches keep their effect or need manual resolution."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _replace(release: Release, name: str, edits: Mapping[str, Blob | None]) -> S
 
 
 def _published(project: Project, release: Release, files: Mapping[str, bytes] | None) -> Release:
-    """Write the files as a publication would, and read them back."""
+    """Write the files as if they were published, and read them back."""
     assert files is not None
     for path, data in publication(project, release, files, _no_wheel).files.items():
         if data is None:
@@ -285,7 +285,7 @@ def test_edits_away_from_other_patches_are_all_that_changes(
 def test_what_rules_guard_does_not_slip_in_by_an_edit(
     project: Project, release: Release, line: str, refused: bool
 ) -> None:
-    """A hand-written patch must not add a call that the rules of the series guard against."""
+    """A hand-written patch must not add a call that the series' rewrite rules reject."""
     first = release.directory / "first.patch"
     first.write_bytes(first.read_bytes().replace(b"Test:", b"Rewrite: packed-resources\nTest:"))
     release = reopened(release.directory)

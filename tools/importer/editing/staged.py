@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a series that exists only in memory, by writing it to a temporary directory."""
+"""Load a patch series that exists only in memory, by writing it to a temporary directory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tools.importer.series import Series, load_series
 
 @contextmanager
 def staged(files: Mapping[str, bytes], shown_as: Path) -> Iterator[Series]:
-    """Load `files` as a checked series. Errors name files as if they were in `shown_as`."""
+    """Load `files` as a validated patch series. Errors name files as if they were in `shown_as`."""
     with tempfile.TemporaryDirectory(prefix="import-series-") as scratch:
         root = Path(scratch)
         for name, data in files.items():

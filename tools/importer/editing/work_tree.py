@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write the tree that the user edits, and detect changes to it.
 
-git is not needed, because the blob id of each file is recorded, and a file has changed if its id
+This does not need git: the blob id of each file is recorded, and a file has changed if its id
 differs later. Files left behind by editors and interpreters are ignored.
 """
 
@@ -36,7 +36,7 @@ class WorkTree:
         self._record = root / _RECORD
 
     def write(self, blobs: Iterable[tuple[str, Blob]], report: Report, *, total: int) -> int:
-        """Write a new tree, record it, and return its number of files."""
+        """Write a new tree, record its files, and return their number."""
         record: dict[str, list[str]] = {}
         with report.progress("Writing the work tree", total) as progress:
             try:
@@ -91,7 +91,7 @@ def is_text(blob: Blob) -> bool:
 
 
 def is_left_behind(path: str) -> bool:
-    """Return whether a path is a tool's leftover, such as a backup or a cache."""
+    """Return whether a path is a leftover file of a tool, such as a backup or a cache."""
     return any(
         fnmatch.fnmatchcase(part, pattern) for part in path.split("/") for pattern in _LEFT_BEHIND
     )
