@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Show the outcome of each patch of a series on several upstream releases."""
+"""Show the merge outcome of each patch of a series on several upstream releases."""
 
 from tools.importer.drift.advice import Attention, attention
 from tools.importer.drift.document import from_document, to_document, to_json

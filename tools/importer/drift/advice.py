@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""List the patches that need a decision on a release, with the next step for each."""
+"""List the patches that need manual resolution on a release, with the next step for each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NEXT = {
 
 @dataclass(frozen=True)
 class Attention:
-    """A patch that needs a decision if `release` is imported."""
+    """A patch that will need manual resolution if `release` is imported."""
 
     release: str
     patch: str
@@ -48,7 +48,7 @@ class Attention:
 
 
 def attention(table: Table) -> list[Attention]:
-    """Return the patches that need a decision, by release and then by position in the series."""
+    """Return the patches that need manual resolution, by release, then in series order."""
     return [
         _attention(release, row.name, row.cells[column])
         for column, release in enumerate(table.releases)
@@ -65,6 +65,6 @@ def _attention(release: Release, patch: str, cell: Cell) -> Attention:
         cell.outcome,
         " and ".join(file.new_path for file in stops),
         "; ".join(dict.fromkeys(file.note for file in stops if file.note)) or cell.note,
-        # If a rule rejects the tree, the note already includes the next step.
+        # If a rewrite rule rejects the tree, the note already includes the next step.
         _NEXT[cell.outcome].format(options=release.options) if stops else "",
     )

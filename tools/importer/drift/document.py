@@ -46,7 +46,7 @@ def to_json(table: Table) -> str:
 
 
 def from_document(data: Mapping[str, object], *, where: str) -> Table:
-    """Parse JSON data into a table. Raises a UserError naming `where` if the data is damaged."""
+    """Parse JSON data into a table. Raises a UserError naming `where` if it is malformed."""
     if data.get("format") != FORMAT:
         raise UserError(
             f"{where}: format is {data.get('format')!r}, this tool reads {FORMAT}. Generate it again"
@@ -76,7 +76,7 @@ def _row(table: Table, row: Row) -> dict[str, object]:
 
 
 def _file(file: FileCell) -> dict[str, object]:
-    """Return a file's data. Omit the new path, note and diff if it has none, as most files do."""
+    """Return a file's data. Omit the new path, the note and the diff if they are empty."""
     data: dict[str, object] = {"path": file.path, "outcome": file.outcome.value}
     if file.new_path != file.path:
         data["new_path"] = file.new_path

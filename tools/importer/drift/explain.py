@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explain a patch's outcomes: the files, the reasons, and the differences from upstream's text."""
+"""Explain a patch's outcomes: the files, the reasons, and the differences from upstream."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MEANINGS = {
 
 
 def to_explanation(table: Table, name: str) -> str:
-    """Explain the outcomes of the patch `name`. Raises UserError if the series lacks it."""
+    """Explain the outcomes of the patch `name`. Raises UserError if it does not exist."""
     full = name if name.endswith(".patch") else f"{name}.patch"
     rows = {row.name: row for row in table.rows}
     if full not in rows:

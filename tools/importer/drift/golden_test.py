@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""drift.json is current for the pinned release, and also for all others if there is a network."""
+"""drift.json is up to date for the pinned release and, with network access, for all others."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _labels() -> list[str]:
 
 
 def _wheel(pin: Mapping[str, object]) -> Snapshot:
-    """Return the pinned wheel: from the runfiles, this machine's cache, or the package index."""
+    """Return the pinned wheel from the runfiles, the local cache, or the package index."""
     settings = wheel_settings(_PROJECT)
     assert settings is not None
     paths = list(_ROOT.parent.glob(f"*torch_wheel/{pin['filename']}"))
@@ -102,7 +102,7 @@ def test_the_column_comes_out_again(label: str) -> None:
 
 @pytest.mark.parametrize("label", _labels())
 def test_each_release_has_a_series_that_knows_its_base(label: str) -> None:
-    """The series of a release records the same label, commit and origin as the table."""
+    """A release's patch series records the same label, commit and origin as the table."""
     (release,) = (each for each in _table().releases if each.label == label)
     base = read_base(_PROJECT.series_of(label))
     assert (base.label, base.commit, dict(base.pin)) == (label, release.commit, release.origin)
@@ -117,7 +117,7 @@ def test_its_series_applies_strictly_to_the_release(label: str) -> None:
     assert apply_to_snapshot(series, snapshot)
 
 
-# Patches that a user resolved by hand also need a decision in the reverse import.
+# Patches that were resolved by hand also need manual resolution in the reverse import.
 _BACK = {
     "v2.6.0": {
         "inductor-pass-hash.patch": Outcome.CONFLICT,
@@ -140,7 +140,7 @@ _BACK = {
 }
 
 
-# Patches that only the build from source needs, so the wheel's series lacks them.
+# Patches that only the build from source needs, so the wheel's patch series omits them.
 _OF_SOURCES = {
     "v2.6.0": {
         "inductor-in-a-static-program.patch": Outcome.SUSPECTED,
@@ -164,7 +164,7 @@ _OF_SOURCES = {
 @pytest.mark.full
 @pytest.mark.parametrize("label", _BACK)
 def test_carried_back_it_is_the_series_that_it_was(label: str) -> None:
-    """Merging needs only line hashes of the series' own release, so its files are not read."""
+    """Merging needs only line hashes of the patches' old release, so its files are not read."""
     home = _PROJECT.series_of(_table().series)
     series = load_series(_PROJECT.series_of(label))
     wheel = _wheel(read_base(home).pin)

@@ -2,7 +2,7 @@
 """The drift table as a self-contained HTML page, without scripts, requests or fonts.
 
 `_text` escapes all text from upstream and from patches. The content security policy of the page is
-a second line of defence.
+a second line of defense.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tools.importer.drift.table import Cell, FileCell, Release, Row, Table
 from tools.importer.drift.text import shown, summary, title
 from tools.importer.engine import Outcome, Pair
 
-# Each outcome also has a sign, for readers who cannot distinguish the colours.
+# Each outcome also has a symbol, for readers who cannot distinguish the colors.
 _SIGNS = {
     Outcome.CLEAN: "✓",
     Outcome.OFFSET: "↕",
@@ -49,7 +49,7 @@ _MEANINGS = {
 
 @dataclass(frozen=True)
 class Section:
-    """One project on the page of all projects. Without a table, `note` is shown instead."""
+    """One project on the page of all projects. If it has no table, `note` is shown instead."""
 
     project: str
     table: Table | None
@@ -67,7 +67,7 @@ def to_page(table: Table) -> str:
 
 
 def to_page_of_projects(sections: Sequence[Section]) -> str:
-    """Return a page with all projects, and links to the patches that need a decision."""
+    """Return a page of all projects, with links to the patches that need manual resolution."""
     head = f"Drift: {len(sections)} {'project' if len(sections) == 1 else 'projects'}"
     items: list[str] = []
     body: list[str] = []
@@ -138,7 +138,7 @@ def _summary(section: Section) -> str:
 
 
 def _items(table: Table, prefix: str, *, project: str = "") -> list[str]:
-    """Return one list item per patch that needs a decision, with a link to its details."""
+    """Return one list item per patch that needs manual resolution, with a link to its details."""
     columns = {release.label: number for number, release in enumerate(table.releases)}
     name = f"<b>{_text(project)}</b> " if project else ""
     return [

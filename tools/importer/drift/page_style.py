@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The style sheet that is embedded in the drift page, with a light and a dark theme.
 
-In both themes, text has a contrast ratio of at least 4.5:1 to its background.
+In both themes, text has a contrast ratio of at least 4.5:1 against its background.
 """
 
 STYLE = """\

@@ -55,7 +55,7 @@ class _Page(HTMLParser):
 
 
 def _every_outcome(word: str = "word") -> Table:
-    """Return a table of one patch with a release per outcome. All untrusted texts are `word`."""
+    """Return a table of one patch with a release per outcome. All untrusted text is `word`."""
     releases = tuple(
         Release(f"{number} {word}", word, f"--tag {word}", {"kind": word})
         for number, _ in enumerate(Outcome)
@@ -141,7 +141,7 @@ def _contrast(one: str, other: str) -> float:
 
 
 def _light(colour: str) -> float:
-    """Return the relative luminance of an sRGB colour."""
+    """Return the relative luminance of an sRGB color."""
     parts = [int(colour[index : index + 2], 16) / 255 for index in (1, 3, 5)]
     red, green, blue = (
         part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts

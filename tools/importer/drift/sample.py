@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small upstream tree for tests, a series, and releases that produce every outcome."""
+"""A small upstream tree for tests, a patch series, and releases that produce every outcome."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SAID = "    return 'said by the patch'\n"
 
 
 class PartialSnapshot(DictSnapshot):
-    """A snapshot that records its reads, from an origin that lacks the paths in `left_out`."""
+    """A snapshot that records which files are read. Its origin lacks the paths in `left_out`."""
 
     def __init__(
         self, label: str, files: Mapping[str, Blob], *, left_out: Collection[str] = ()
@@ -40,8 +40,8 @@ def function(name: str, body: str = "    return 'said by upstream'\n") -> str:
 def upstream(label: str, **texts: str | None) -> PartialSnapshot:
     """Return a release whose files a.py, b.py and c.py have three functions each.
 
-    `texts` replaces a file's text; None removes the file. Every release also has other files, which
-    no patch touches.
+    `texts` maps file names to replacement texts; None removes the file. Every release also has
+    other files, which no patch touches.
     """
     files = {
         path: "".join(function(f"{path[0]}_{number}") for number in range(3)) for path in _FILES
@@ -57,7 +57,7 @@ def upstream(label: str, **texts: str | None) -> PartialSnapshot:
 
 
 def write_series(root: Path, *, label: str = "v1") -> Series:
-    """Write a series, with one patch per file and its base, to `root`/`label`; return it."""
+    """Write a series of one patch per file, and its base, to `root`/`label`; return it."""
     base = upstream(label)
     directory = root / label
     directory.mkdir(parents=True)

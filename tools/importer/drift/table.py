@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of outcomes, with a row per patch and a column per release.
+"""The table of merge outcomes, with a row per patch and a column per release.
 
 Only the files that the patches touch are read, unless upstream moved one of them.
 """
@@ -27,8 +27,8 @@ from tools.importer.snapshot import Snapshot
 
 REWRITE = "Rewrite"
 
-# A function that regenerates all rule-generated patches for a tree. It returns decisions by patch
-# name, and raises UserError if a rule rejects the tree.
+# A function that regenerates all rule-generated patches for a tree. It returns the files that each
+# patch changes, by patch name. Raises UserError if a rule rejects the tree.
 Remake = Callable[[Series, Snapshot], Mapping[str, Decision]]
 
 
@@ -36,7 +36,7 @@ Remake = Callable[[Series, Snapshot], Mapping[str, Decision]]
 class Target:
     """A release to check. `options` select it on the command line, such as `--tag v2.14.1`.
 
-    `returned` names landed patches that upstream has reverted; `snapshot` has them applied.
+    `returned` names the landed patches that upstream has reverted; they are applied in `snapshot`.
     """
 
     options: str
@@ -63,7 +63,10 @@ class FileCell:
 
 @dataclass(frozen=True)
 class Cell:
-    """The outcome of a patch on a release. `files` is empty if the patch landed with a group."""
+    """The outcome of a patch on a release.
+
+    `files` is empty if the patch landed upstream together with other patches.
+    """
 
     outcome: Outcome
     note: str
@@ -95,7 +98,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """All outcomes, in series order. `series` is the label of the series and `digest` its hash."""
+    """All outcomes, in series order. `series` is the patch series' label and `digest` its hash."""
 
     series: str
     digest: str
@@ -110,7 +113,7 @@ class Table:
 
     @property
     def stops(self) -> bool:
-        """Return whether importing any of the releases would need a decision."""
+        """Return whether importing any of the releases would require manual resolution."""
         return any(cell.outcome.stops for row in self.rows for cell in row.cells)
 
 
@@ -124,10 +127,10 @@ def measure(
 ) -> Table:
     """Return the outcomes of rebasing `series` from `base` onto each target.
 
-    A patch that needs a decision is skipped. `remake` regenerates the rules' patches; without it,
-    they are merged like the others. `settlements` are resolutions that an import would reuse.
-    Targets are consumed one by one, so an iterator may fetch them lazily. Raises UserError if the
-    series does not apply to its recorded base.
+    Patches that need manual resolution are skipped. `remake` regenerates the patches that rules
+    generate; without it, they are merged like the others. `settlements` are the stored conflict
+    resolutions that an import would reuse. Targets are consumed one by one, so an iterator may
+    fetch them lazily. Raises UserError if the series does not apply to its recorded base.
     """
     releases: list[Release] = []
     columns: list[tuple[Cell, ...]] = []
@@ -154,7 +157,7 @@ def measure_release(
     remake: Remake | None = None,
     settlements: Settlements | None = None,
 ) -> tuple[Release, tuple[Cell, ...]]:
-    """Return one column of the table: the release, and its cells in the order of the series."""
+    """Return one column of the table: the release, and its cells in series order."""
     snapshot = target.snapshot
     release = Release(
         snapshot.label, snapshot.commit, target.options, dict(snapshot.pin), target.returned
@@ -208,7 +211,7 @@ def _cell(series: Series, result: PatchResult) -> Cell:
 
 
 def _generated_cell(cell: Cell) -> Cell:
-    """Return the cell of a regenerated patch, without the notes and diffs of its merge."""
+    """Return the cell for a regenerated patch, without the notes and diffs of its merge."""
     files = tuple(FileCell(file.path, file.new_path, cell.outcome) for file in cell.files)
     note = "generated again by its rule" if cell.outcome is Outcome.RESOLVED else ""
     return Cell(cell.outcome, note, files)

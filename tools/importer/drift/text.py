@@ -10,7 +10,7 @@ _GAP = "  "
 
 
 def to_text(table: Table) -> str:
-    """Return the table, the counts per release, and one line per patch that needs a decision."""
+    """Return the table, the counts per release, and the patches that need manual resolution."""
     return "\n".join([*_grid(table), "", *summary(table), *attention_lines(table)]) + "\n"
 
 
@@ -32,7 +32,7 @@ def summary(table: Table) -> list[str]:
 
 
 def attention_lines(table: Table) -> list[str]:
-    """Return a heading and one line per patch that needs a decision, or nothing if none does."""
+    """Return a heading and one line per patch that needs manual resolution; [] if none does."""
     items = attention(table)
     if not items:
         return []
