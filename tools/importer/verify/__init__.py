@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verify that a tree matches its pin and series, and name every path that differs."""
+"""Verify that a tree matches its pin and patch series, and list every path that differs."""
 
 from tools.importer.verify.difference import Difference, Kind, compare
 from tools.importer.verify.hashing import WheelContents, hash_tree, hash_wheel

@@ -22,7 +22,7 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True)
 class Difference:
-    """A wrong path. `where` names the pin, wheel, base or tree that contains it."""
+    """A path that differs. `where` names the pin, wheel, base or tree that contains it."""
 
     where: str
     kind: Kind

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hash whole trees and wheels in parallel.
+"""Hash entire trees and wheels in parallel.
 
-Threads are enough, because hashlib and zlib release the GIL. Each thread has one buffer, so memory
-use does not grow with the tree.
+Threads are enough, because hashlib and zlib release the GIL. Each thread reuses one buffer, so
+memory use does not grow with the size of the tree.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _THREADS = min(8, os.cpu_count() or 1)
 
 @dataclass(frozen=True)
 class WheelContents:
-    """The files in a wheel, by path. `damaged` maps each unreadable path to the reason."""
+    """The files in a wheel, by path. `damaged` maps each unreadable path to an error message."""
 
     members: dict[str, Member]
     damaged: dict[str, str]
@@ -72,7 +72,7 @@ def hash_wheel(wheel: Path, report: Report) -> WheelContents:
     with report.progress("Reading the wheel", len(items)) as progress:
 
         def work(item: zipfile.ZipInfo) -> Member | str:
-            if not hasattr(local, "archive"):  # with a file handle per thread, no lock is needed
+            if not hasattr(local, "archive"):  # one file handle per thread, to avoid a lock
                 local.archive = zipfile.ZipFile(wheel)
                 opened.append(local.archive)
             try:

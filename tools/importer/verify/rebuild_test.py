@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that rebuilding the tree from a damaged wheel reports every damaged path."""
+"""Test that rebuilding the tree from a corrupt wheel reports every corrupt path."""
 
 from __future__ import annotations
 

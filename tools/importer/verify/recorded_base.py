@@ -18,8 +18,8 @@ _WHERE = "base"
 def check_base(base: Base, series: Series, snapshot: Snapshot) -> list[Difference]:
     """Return the files whose hash or mode in base.json differs from upstream's.
 
-    base.json must record exactly the files that the series touches. If the series does not apply to
-    upstream, return a difference that says so.
+    base.json must record exactly the files that the series touches. If the patch series does not
+    apply to upstream, return a difference that says so.
     """
     try:
         fresh = record_base(series, snapshot)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that `check_base` reports each file whose record differs from upstream."""
+"""Test that `check_base` reports each file whose recorded hash or mode differs from upstream."""
 
 from __future__ import annotations
 

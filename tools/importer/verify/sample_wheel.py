@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test support: a workspace that can be verified, with a small wheel, its pin, series and seam/."""
+"""Test support: a workspace that can be verified: a small wheel, its pin, patches and seam/."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class SampleWheel:
         return out / "site"
 
     def record_base(self) -> None:
-        """Put the wheel into the cache, and record it as the base of the series."""
+        """Put the wheel into the cache, and record it as the base of the patch series."""
         with user_cache().scratch() as directory:
             user_cache().keep(Path(shutil.copy(self.wheel, directory)))
         pin = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare a vendored tree, as committed in a monorepo, with upstream plus the series."""
+"""Compare a vendored tree, as committed in a monorepo, with upstream plus our patches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WHERE = "vendored"
 
 @dataclass(frozen=True)
 class VendoredTree:
-    """A vendored directory at a commit. `entries` has git's blob ids as digests.
+    """A vendored directory at a commit. `entries` contains git's blob ids as digests.
 
     `labels` come from the message of the commit that vendored it.
     """
@@ -58,7 +58,7 @@ def read_vendored(path: Path, destination: str, branch: str | None = None) -> Ve
 def check_vendored(
     vendored: VendoredTree, patched: Snapshot, series_digest: str, report: Report
 ) -> list[Difference]:
-    """Compare a vendored tree with `patched`, upstream's tree with the series applied."""
+    """Compare a vendored tree with `patched`, upstream's tree with our patches applied."""
     kept = Globs(vendored.labels.keep)
     differences = []
     if vendored.labels.series != series_digest:

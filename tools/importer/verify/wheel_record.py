@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check a wheel's files against its RECORD, to find damage and tampering."""
+"""Check a wheel's files against its RECORD, to detect corruption and tampering."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _rows(wheel: Path, contents: WheelContents) -> dict[str, tuple[str, str]]:
 def _hex(digest: str) -> str:
     """Convert a RECORD hash (URL-safe base64 without padding) to hex.
 
-    Return any other text unchanged, to compare as different.
+    Return any other text unchanged, so that it differs from every hash.
     """
     kind, _, text = digest.partition("=")
     if not digest:
