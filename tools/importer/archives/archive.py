@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convert an archive of any format to a checked zip, whose files can be read by path.
+"""Convert an archive of any format to a validated zip, whose files can be read by path.
 
-A compressed tar has no random access, so it is rewritten as a zip in one pass, with little memory.
-Nothing is extracted to disk. The zip keeps the archive's names. Its comment records the top
-directory, which is not part of the tree, and the commit if the archive records it.
+A compressed tar has no random access, so it is rewritten as a zip in one pass, using little memory.
+Nothing is extracted to disk. The zip preserves the archive's file names. Its comment records the
+top directory, which is not part of the tree, and the commit if the archive records it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,10 @@ class _Member:
 
 
 def write_tree(archive: Path, name: str, out: Path) -> None:
-    """Rewrite `archive` as a zip at `out`. Raises a UserError naming `name` if it is damaged."""
+    """Rewrite `archive` as a zip at `out`. Raises UserError if it is corrupt.
+
+    The error message refers to the archive as `name`.
+    """
     try:
         with archive.open("rb") as start:
             is_zip = start.read(2) == b"PK"
@@ -84,7 +87,7 @@ def write_tree(archive: Path, name: str, out: Path) -> None:
 
 
 def read_summary(tree: zipfile.ZipFile) -> Summary:
-    """Read the comment written by write_tree."""
+    """Return the summary that write_tree stored in the zip's comment."""
     data = json.loads(tree.comment)
     return Summary(data["top"], data["commit"])
 
@@ -130,7 +133,7 @@ class _Writer:
     def _add(self, tree: zipfile.ZipFile, member: _Member) -> None:
         path = _plain(member.path)
         if is_gits_own(path):
-            return  # skip git's own files, in an archive of a checkout
+            return  # skip git's own files in an archive of a checkout
         check_path(path, self._name)
         if path in self._modes or path in self._hard:
             raise UserError(f"{self._name}: {path!r} is in it twice. Repack it")
@@ -176,7 +179,7 @@ def _decompressed(archive: Path) -> IO[bytes]:
 
 
 class _Counted:
-    """A reader that counts bytes, because tarfile does not detect a tar cut between two members."""
+    """A reader that counts bytes, because tarfile does not detect truncation between members."""
 
     def __init__(self, plain: IO[bytes]) -> None:
         self._plain, self._count = plain, 0
@@ -190,7 +193,7 @@ class _Counted:
         return data
 
     def check_end(self, offset: int) -> None:
-        """Read to the end to verify checksums. Raises EOFError if the tar's end is missing."""
+        """Read to the end to verify checksums. Raises EOFError if the tar is truncated."""
         while self.read(_CHUNK):
             pass
         if self._count < offset + tarfile.BLOCKSIZE:
@@ -243,7 +246,7 @@ def _plain(path: str) -> str:
 
 
 def _top(paths: dict[str, str]) -> str:
-    """Return the directory that contains all files, with a slash, or "" if there is none.
+    """Return the directory that contains all files, with a trailing slash; "" if there is none.
 
     A Python package does not count as a top directory.
     """

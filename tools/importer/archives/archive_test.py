@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Archives yield the right trees, and dangerous members are rejected."""
+"""Test that archives produce the expected trees, and that dangerous members are rejected."""
 
 from __future__ import annotations
 

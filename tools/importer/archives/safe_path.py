@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reject paths and links from untrusted trees that leave the tree or enter `.git`."""
+"""Reject paths and symlinks of untrusted trees that point outside the tree or into `.git`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.importer.names import escapes
 
 
 def check_path(path: str, source: str) -> str:
-    """Return `path`. Raises a UserError naming `source` if it may leave the tree."""
+    """Return `path`. Raises a UserError naming `source` if it may point outside the tree."""
     parts = path.split("/")
     if path.startswith("/"):
         fault = "is absolute"
@@ -32,7 +32,7 @@ def is_gits_own(path: str) -> bool:
 
 
 def check_link(path: str, target: str, source: str) -> str:
-    """Return `target`. Raises UserError if a link at `path` to it would lead out of the tree."""
+    """Return the `target` of a symlink at `path`. Raises UserError if it is outside the tree."""
     if escapes(path, target) or "\0" in target:
         raise UserError(
             f"{source}: the link {path!r} leads out of the tree, to {target!r}."
@@ -42,7 +42,7 @@ def check_link(path: str, target: str, source: str) -> str:
 
 
 def check_nesting(files: Iterable[str], source: str) -> None:
-    """Raise UserError if a file's parent is itself a file or a link."""
+    """Raise UserError if a file's parent is itself a file or a symlink."""
     known = set(files)
     parents: set[str] = set()
     for path in known:

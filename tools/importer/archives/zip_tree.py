@@ -15,7 +15,7 @@ from tools.importer.snapshot import SYMLINK, Blob
 
 
 def open_zip(file: Path) -> zipfile.ZipFile:
-    """Open a cached zip. Raises EnvironmentProblem if it is damaged."""
+    """Open a cached zip. Raises EnvironmentProblem if it is corrupt."""
     try:
         return zipfile.ZipFile(file)
     except (OSError, zipfile.BadZipFile) as error:
@@ -48,8 +48,8 @@ class ZipMembers:
 class ArchiveSnapshot:
     """The tree of an archive, from the zip written by archive.write_tree.
 
-    `absent` returns whether the archive's author left out a path. A path under an empty directory,
-    such as a submodule's, also counts as left out.
+    `absent` returns whether the archive's author omitted a path. A path under an empty directory,
+    such as a submodule's, also counts as omitted.
     """
 
     natives = False

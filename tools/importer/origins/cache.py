@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user's cache of downloads, keyed by sha256. Files appear atomically.
+"""The user's cache of downloads, keyed by sha256. Files are created atomically.
 
     files/<sha256>       archives as downloaded
     trees/<sha256>.zip   the tree of the archive with that hash, readable by path
-    names/<name>         the hash of a file that its origin never changes under that name
+    names/<name>         the hash of a published file, which its origin never changes
     git/, apt/           state of these tools
     scratch/             unfinished files; leftovers of killed processes are deleted after a day
 
-It is safe to delete any of these files, because they are downloaded again when needed.
+Any of these files can be deleted safely, because they are downloaded again when needed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PLACES = ("files", "trees", "names", "git", "apt", "locks", "scratch")
 
 
 class CacheProblem(EnvironmentProblem):
-    """An error for a cache that cannot be written, for example because the disk is full."""
+    """The error raised if the cache cannot be written, for example because the disk is full."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Cache:
         return path if path.is_file() and not path.is_symlink() else None
 
     def keep(self, file: Path) -> tuple[Path, str]:
-        """Move `file` from scratch() to the path for its hash. Returns this path and the hash."""
+        """Move `file` from scratch() to the path for its hash. Return this path and the hash."""
         with self.writing():
             sha256 = file_digest(file)
             target = self.root / "files" / sha256
@@ -56,7 +56,7 @@ class Cache:
         return target, sha256
 
     def tree(self, sha256: str, make: Callable[[Path], None]) -> Path:
-        """Return the zip of the tree in the archive with this hash; `make` writes it if missing."""
+        """Return the zip for the archive with this hash; `make` creates it if it is missing."""
         target = self.root / "trees" / f"{_checked(sha256)}.zip"
         if not target.is_file():
             with self.scratch() as directory:
@@ -94,7 +94,7 @@ class Cache:
 
     @contextlib.contextmanager
     def locked(self, name: str) -> Iterator[int]:
-        """Wait for a lock and hold it. Child processes that inherit the descriptor hold it too."""
+        """Wait for a lock and hold it. Child processes that inherit the descriptor also hold it."""
         with self.writing():
             path = self.root / "locks" / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -115,7 +115,7 @@ class Cache:
             raise self.problem(f"{where}{error.strerror or error}") from error
 
     def problem(self, message: str) -> CacheProblem:
-        """Return the error for an unwritable cache. It ends the search for an origin."""
+        """Return the error for an unwritable cache. This error ends the search for an origin."""
         return CacheProblem(
             f"cannot write the cache, {self.root}: {message}. Make room there, or set XDG_CACHE_HOME to"
             " another directory"

@@ -118,7 +118,7 @@ def _make(out: Path) -> None:
 
 
 def test_a_full_disk_is_told(tmp_path: Path) -> None:
-    # A file size limit affects a writer like a full disk, without filling one.
+    # A file size limit has the same effect on a writer as a full disk.
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     cache = Cache(tmp_path)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(_DATA) // 2, before[1]))

@@ -49,10 +49,9 @@ def resolve(
 ) -> OriginSnapshot:
     """Return upstream's tree for a tag or ref, and report its origin.
 
-    Also report why other origins were passed over. `origin` may be a kind in
-    import.json (`sdist`, `wheel`, `git`, ...), `git+URL`, a directory, a repository or an archive.
-    Raises a UserError naming similar tags if the tag is unknown, and EnvironmentProblem if no
-    origin can be reached.
+    Also report why other origins were skipped. `origin` may be a kind in import.json (`sdist`,
+    `wheel`, `git`, ...), `git+URL`, a directory, a repository or an archive. Raises a UserError
+    naming similar tags if the tag is unknown, and EnvironmentProblem if no origin can be reached.
     """
     wanted = Wanted(tag, ref, project.version_of(tag) if tag else None)
     _check_style(project, tag)
@@ -81,13 +80,13 @@ def resolve(
             _tell(report, chosen, candidate, passed)
             return chosen
     if forbidden:
-        # Report only the constraint, because the user can fix it by changing one setting.
+        # Report only the version constraint, because the user can fix it by changing one setting.
         raise UserError(f"{wanted.name} of {project.name}: {forbidden[-1]}")
     raise _failure(project, wanted, missing, passed)
 
 
 def open_pin(project: Project, report: Report, pin: Pin) -> OriginSnapshot:
-    """Return the pinned tree, from the cache or downloaded again and checked against the pin."""
+    """Return the pinned tree, cached or downloaded again, after checking it against the pin."""
     kind = text_of(pin, "kind")
     cache = user_cache()
     table: dict[str, Callable[[], Origin]] = {
@@ -121,7 +120,7 @@ _CACHED = (wheel.KIND, sdist.KIND, published.KIND)
 
 
 def select(project: Project, snapshot: OriginSnapshot) -> OriginSnapshot:
-    """Return the files that the project selects from upstream's tree, with its own label."""
+    """Return the files that the project selects from upstream's tree, with the project's label."""
     label = project.label_of(snapshot.pin) or snapshot.label
     takes_any = project.builder == TREE
     if not project.selection and label == snapshot.label and snapshot.natives >= takes_any:
@@ -139,7 +138,7 @@ def _candidates(
     project: Project, report: Report, cache: Cache, wanted: Wanted, origin: str | None
 ) -> Sequence[Origin]:
     if origin is None and wanted.version is None:
-        return _git(project, report, cache)  # all other origins have only releases
+        return _git(project, report, cache)  # all other origins provide only releases
     if origin is None:
         wheels = _wheels(project, report, cache)
         return [
@@ -217,7 +216,7 @@ def _directory(project: Project, report: Report, cache: Cache) -> list[Origin]:
 
 
 def _below(project: Project, path: str) -> str:
-    """Return the absolute path for a path that import.json gives relative to the workspace."""
+    """Return the absolute path for a path in import.json, which is relative to the workspace."""
     return os.path.join(project.workspace, path)
 
 
@@ -234,7 +233,7 @@ def _debian(project: Project, report: Report, cache: Cache) -> list[Origin]:
 
 
 def _check_style(project: Project, tag: str | None) -> None:
-    """Reject a tag that lacks the usual `v`, because its series would get a different directory."""
+    """Reject a tag without the usual `v`, because its patches would get a different directory."""
     usual = read_build_pin(project.pin).get("tag")
     if tag and tag[0].isdigit() and isinstance(usual, str) and usual.startswith("v"):
         raise UserError(

@@ -20,7 +20,7 @@ from tools.importer.project import Project
 
 @dataclass
 class _Fated:
-    """A fake origin that returns the tree in a directory, or raises an error."""
+    """A fake origin that either returns the tree in a directory or raises an error."""
 
     title: str
     fate: Exception | Path

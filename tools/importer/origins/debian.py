@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The origin of Debian source packages: upstream's tree without the files that Debian removes."""
+"""The origin for Debian source packages: upstream's tree without the files that Debian removes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PACKAGING = re.compile(r".*\.debian\.tar\.\w+")
 
 
 class DebianOrigin:
-    """The origin of one Debian source package."""
+    """The origin for one Debian source package."""
 
     title = "Debian's source package"
 
@@ -107,7 +107,7 @@ class DebianOrigin:
 def left_out(statement: str) -> Callable[[str], bool]:
     """Return a predicate for the paths that Debian removed from upstream's archive.
 
-    `statement` is the text of debian/copyright, in whose patterns `*` matches slashes. Debian's
+    `statement` is the text of debian/copyright. In its patterns, `*` also matches slashes. Debian's
     tools also remove git's own files.
     """
     match = re.search(r"^Files-Excluded:((?:.*)(?:\n[ \t].*)*)", statement, re.MULTILINE)

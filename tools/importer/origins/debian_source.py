@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Download source packages with apt, from any suite of the machine's Debian mirrors."""
+"""Download source packages with apt, from any suite of the host's Debian mirrors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tools.importer.errors import EnvironmentProblem
 from tools.importer.origins.cache import Cache
 from tools.importer.origins.origin import NotHereError
 
-# The suites, in the order in which they are searched: the most likely ones first.
+# The suites, in search order: the most likely ones first.
 _SUITES = ("stable", "testing", "unstable", "oldstable")
 _TOOLS = ("apt-get", "apt-cache", "apt-config", "timeout")
 _HELPER = Path("/usr/lib/apt/apt-helper")
@@ -58,7 +58,7 @@ def upstream_version(version: str) -> str:
 
 
 class DebianArchive:
-    """The Debian mirrors in the machine's apt configuration. Tests pass `origins` instead."""
+    """The Debian mirrors in the host's apt configuration. Tests pass `origins` instead."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class DebianArchive:
         )
 
     def download(self, file: SourceFile, directory: Path) -> Path:
-        """Download a file, whose hash apt checks. Raises EnvironmentProblem if that fails."""
+        """Download a file and let apt check its hash. Raises EnvironmentProblem if that fails."""
         target = directory / file.name
         try:
             self._download(file.uri, target, file.sha256)
@@ -108,7 +108,7 @@ class DebianArchive:
     def download_pinned(self, package: str, name: str, sha256: str, directory: Path) -> Path:
         """Download a file from the pool of the first mirror that has it, without an index.
 
-        The pool keeps a file as long as any release needs it. Raises EnvironmentProblem if no
+        A file stays in the pool as long as any release needs it. Raises EnvironmentProblem if no
         mirror has it.
         """
         target = directory / name
@@ -167,7 +167,8 @@ class DebianArchive:
     def _download(self, uri: str, target: Path, sha256: str) -> None:
         try:
             command.run(
-                # If run as root, apt would switch to a user that cannot write to this directory.
+                # When run as root, apt would otherwise switch to a user that cannot write to this
+                # directory.
                 [_HELPER, "-oAPT::Sandbox::User=root", "-oAcquire::Retries=2",
                  "-oAcquire::http::Timeout=20", "-oAcquire::https::Timeout=20",
                  "download-file", uri, target, f"SHA256:{sha256}"],

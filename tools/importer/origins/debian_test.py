@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run apt on a small archive of source packages that the tests create."""
+"""Run apt on a small archive of source packages created by the tests."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_what_debian_leaves_out() -> None:
 
 @pytest.fixture(name="mirror")
 def _mirror() -> Iterator[Path]:
-    """Create a mirror. Its path is short, because apt makes file names from whole URLs."""
+    """Create a mirror. Its path is short, because apt derives file names from entire URLs."""
     with tempfile.TemporaryDirectory(prefix="apt.", dir="/tmp") as directory:
         root = Path(directory)
         _publish(root, "stable", "2.6.0+dfsg-7")
@@ -124,8 +124,8 @@ def _publish(root: Path, suite: str, version: str) -> None:
 def _origin(
     cache: Path, mirror: Path, suites: tuple[str, ...] = ("stable", "testing")
 ) -> DebianOrigin:
-    # With `copy:`, apt copies files, as it does with `http:`. With `file:`, it would return the
-    # mirror's own files.
+    # With `copy:`, apt copies files to its cache, as it does with `http:`. With `file:`, it would
+    # use the mirror's files in place.
     machine = [Origin(f"copy:{mirror}", trusted="yes")]
     archive = DebianArchive(Cache(cache), origins=machine, suites=suites)
     return DebianOrigin("pytorch", Cache(cache), Lines(), archive=archive)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bare repository in the cache, with objects from one git origin.
+"""A bare repository in the cache that holds objects from one git origin.
 
-A local origin is used as an alternate, so its whole history is available without a copy. From a
+A local origin is used as an alternate, so its entire history is available without a copy. From a
 remote origin, only the requested commit is fetched, without its history.
 """
 
@@ -26,13 +26,13 @@ _SCHEMES = ("https", "http", "ssh", "git", "file")
 _LIST_SECONDS = 60
 _FETCH_SECONDS = 3600
 
-# Variables that a hook or a shell may have set must not redirect git.
+# Variables set by a hook or a shell must not point git to a different repository.
 _ENVIRONMENT = {
     "LC_ALL": "C",
     "GIT_ALLOW_PROTOCOL": ":".join(_SCHEMES),
     "GIT_ALTERNATE_OBJECT_DIRECTORIES": "",
     "GIT_NAMESPACE": "",
-    "GIT_NO_REPLACE_OBJECTS": "1",  # a pin names original objects, not those of refs/replace
+    "GIT_NO_REPLACE_OBJECTS": "1",  # pins refer to original objects, not to those in refs/replace
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
     # Abort if the server stalls for a minute.
@@ -57,8 +57,8 @@ _UNSET = (
 )
 
 # Reading must not depend on the user's configuration. Fetching may, because proxies, certificates,
-# credentials and mirrors are the user's choice. The commit id proves that the right objects
-# arrived.
+# credentials and mirrors are the user's choice. The commit id proves that the fetched objects are
+# the right ones.
 _NO_SETTINGS = {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -68,7 +68,7 @@ _NO_SETTINGS = {
 
 
 class GitError(Exception):
-    """An error for a failed git command. The one-line message has its status and output."""
+    """The error raised if a git command fails. The one-line message has its status and output."""
 
     def __init__(self, command: str, status: object, stderr: str) -> None:
         super().__init__(f"git {command} exited {status}: {stderr}")
@@ -76,7 +76,7 @@ class GitError(Exception):
 
 
 class GitMirror:
-    """The cached repository of one origin. `url` is a git URL or a path."""
+    """The cached repository for one origin. `url` is a git URL or a path."""
 
     def __init__(self, url: str, cache: Cache) -> None:
         self.url = check_url(url)
@@ -87,7 +87,7 @@ class GitMirror:
         self._lock = f"git-{key}"
 
     def refs(self, *patterns: str) -> dict[str, str]:
-        """Return ids by full ref name. Annotated tags also appear as `NAME^{}`.
+        """Return object ids by full ref name. Annotated tags also appear as `NAME^{}`.
 
         Raises GitError if git fails.
         """
@@ -186,15 +186,15 @@ class GitMirror:
         except GitError as error:
             if "shallow" not in error.words:
                 raise
-            # A plain web server (the dumb HTTP protocol) cannot serve a shallow history, so fetch
-            # the full one.
+            # A plain web server (the dumb HTTP protocol) cannot serve a shallow clone, so fetch the
+            # full history.
             self._run("fetch", [*options, *ends], seconds=_FETCH_SECONDS, lock=lock)
 
     def _run(self, command: str, arguments: list[str], *, seconds: int, lock: int = -1) -> str:
         with self._cache.scratch() as scratch:
             environment = {
                 **self._trust(scratch),
-                # Do not search for a repository above the cache.
+                # Do not search for a repository in the cache's parent directories.
                 "GIT_CEILING_DIRECTORIES": os.fspath(scratch.parent),
             }
             return _run_git(
@@ -210,8 +210,8 @@ class GitMirror:
     def _trust(self, scratch: Path) -> Mapping[str, str]:
         """Return git settings that allow git to read another user's local repository.
 
-        git otherwise requires safe.directory. By naming the repository as the origin, the user has
-        consented.
+        git otherwise requires safe.directory. By specifying the repository as the origin, the user
+        has consented.
         """
         if self.local is None:
             return {}
@@ -226,7 +226,7 @@ class GitMirror:
 
 
 def check_url(url: str) -> str:
-    """Return a git origin's URL without `git+`. Raises UserError if it is not supported."""
+    """Return a git origin's URL without `git+`. Raises UserError if the URL is not supported."""
     plain = url.removeprefix("git+")
     parts = urlsplit(plain)
     if "://" not in plain and not Path(plain).is_absolute():
@@ -276,7 +276,7 @@ def _objects(repository: Path) -> Path:
 
 
 def _git_dir(repository: Path) -> str:
-    # If --git-dir is given, git does not check the owner.
+    # With --git-dir, git does not check who owns the repository.
     dot_git = repository / ".git"
     if dot_git.is_file():
         target = re.match(r"gitdir: (.*)", dot_git.read_text(encoding="utf-8"))
@@ -299,7 +299,7 @@ def _run_git(
     location = [] if git_dir is None else [f"--git-dir={git_dir}"]
     git = _git_class()(os.fspath(cwd))
     status, out, stderr = git.execute(
-        # coreutils' `timeout` ends git even if this process is killed.
+        # coreutils' `timeout` terminates git even if this process is killed.
         [*_UNSET, "timeout", "-k", "5", str(seconds), "git", *location, command, *arguments],
         with_extended_output=True,
         with_exceptions=False,

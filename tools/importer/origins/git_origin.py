@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The origin of git repositories, remote or local. The pin is a commit id."""
+"""The origin for git repositories, remote or local. The pin is a commit id."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class _Entry:
 class GitSnapshot:
     """The tree of a commit. `repository` is the bare repository that contains the commit.
 
-    The repository has the whole history if the origin is local, otherwise only this commit.
+    The repository contains the entire history if the origin is local, otherwise only this commit.
     """
 
     natives = False
@@ -170,7 +170,7 @@ def _resolve(mirror: GitMirror, wanted: Wanted) -> tuple[str, str]:
 
 
 def _gone(mirror: GitMirror, pin: Pin, commit: str, error: GitError) -> Exception:
-    """Return an error for a missing pinned commit that says whether the ref has moved."""
+    """Return the error for a missing pinned commit, which says whether the ref has moved."""
     name = optional_text(pin, "ref")
     try:
         refs = mirror.refs(name, name + _PEELED) if name else {}

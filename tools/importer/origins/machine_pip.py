@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Download wheels with the machine's pip and its configuration (pip.conf, PIP_*)."""
+"""Download wheels with the host's pip and its configuration (pip.conf, PIP_*)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tools.importer.origins.origin import NotHereError
 _VERSIONS = re.compile(r"\(from versions: ([^)]*)\)")
 _HASHES = "DO NOT MATCH THE HASHES"
 _CONSTRAINT = re.compile(r"The user requested \(constraint\) (\S.*)")
-# Messages about a failed connection. pip reports "No matching distribution" even in this case.
+# Messages about failed connections, because pip reports "No matching distribution" even then.
 _UNREACHED = ("Retrying (", "Read timed out", "Connection", "HTTP error 5", "NewConnectionError")
 # Do not wait long for an unreachable index.
 _PATIENCE = ("--timeout=20", "--retries=1")
@@ -27,7 +27,7 @@ _PATIENCE = ("--timeout=20", "--retries=1")
 
 @dataclass(frozen=True)
 class Request:
-    """A wheel to download. `options` select the platform, and `sha256`, if set, a single file."""
+    """A wheel to download. `options` selects the platform and `sha256`, if set, a single file."""
 
     project: str
     version: str
@@ -41,7 +41,7 @@ class Request:
 
 
 class ConstrainedError(UserError):
-    """An error for a version that the user's or the machine's pip constraints forbid."""
+    """The error raised for a version that the user's or the host's pip constraints forbid."""
 
 
 def download(request: Request, directory: Path) -> Path:
@@ -69,7 +69,7 @@ def download(request: Request, directory: Path) -> Path:
 
 @functools.cache
 def _command() -> tuple[str, ...]:
-    """Return the pip command: that of the python3 on PATH, or one that host_pip finds."""
+    """Return the pip command of the python3 on PATH, or else one that host_pip finds."""
     python = shutil.which("python3")
     if python:
         with tempfile.TemporaryDirectory() as directory:
@@ -87,13 +87,14 @@ def _command() -> tuple[str, ...]:
 
 
 def _pip(scratch: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    # Override PIP_REQUIRE_VIRTUALENV, because nothing is installed. Keep constraints, because an
-    # administrator may use them to restrict downloads. An empty PIP_CONSTRAINT means that the user
-    # wants no constraint, but pip would treat it as unset and use the one in its configuration.
+    # Override PIP_REQUIRE_VIRTUALENV, because nothing is installed. Leave constraints in effect,
+    # because an administrator may use them to restrict downloads. An empty PIP_CONSTRAINT means
+    # that the user wants no constraint, but pip would treat it as unset and use the one in its
+    # configuration.
     environment = {
         **os.environ, "LC_ALL": "C.UTF-8", "PIP_REQUIRE_VIRTUALENV": "0",
         "PIP_REQUIREMENT": "", "PIP_QUIET": "0", "PIP_NO_DEPS": "1",
-        "TMPDIR": str(scratch),  # pip stores large temporary files, and /tmp may be small
+        "TMPDIR": str(scratch),  # pip writes large temporary files, and /tmp may be small
     }  # fmt: skip
     if environment.get("PIP_CONSTRAINT") == "":
         environment["PIP_CONSTRAINT"] = os.devnull
@@ -119,7 +120,7 @@ def _failure(request: Request, result: subprocess.CompletedProcess[str]) -> Exce
     where = request.index or "the indexes that pip is set to"
     constraint = _CONSTRAINT.search(output)
     if constraint and not _forbids(constraint[1].strip(), request.version):
-        # pip also blames a constraint that allows the version if no index has it.
+        # If no index has the version, pip blames any constraint, even one that allows the version.
         return NotHereError(f"no {request.requirement} at {where}")
     if constraint:
         return ConstrainedError(
@@ -147,7 +148,7 @@ def _forbids(constraint: str, version: str) -> bool:
     try:
         return not Requirement(constraint).specifier.contains(version, prereleases=True)
     except InvalidRequirement:
-        return True  # such as a file or an address in place of a version
+        return True  # such as a file or a URL in place of a version
 
 
 def _last_error(output: str) -> str:

@@ -22,8 +22,8 @@ _RELEASE = re.compile(r"v?(\d+(?:\.\d+)*(?:[-.]?(?:a|b|rc|post)\d+)?)")
 class Wanted:
     """A request for a release tag, or for a git ref or commit.
 
-    If both are None, it is for the latest state. `release` is the version in the tag, according to
-    the project's tag pattern.
+    If both are None, the latest state is requested. `release` is the version in the tag, according
+    to the project's tag pattern.
     """
 
     tag: str | None = None
@@ -34,7 +34,7 @@ class Wanted:
         if self.tag is not None and self.ref is not None:
             raise UserError(f"both a tag ({self.tag}) and a ref ({self.ref}) are given. Give one")
         for kind, name in (("tag", self.tag), ("ref", self.ref)):
-            # A tag becomes the name of a series directory, so it must not contain `..`.
+            # A tag becomes the name of a patch series directory, so it must not contain `..`.
             if name is not None and not _LABEL.fullmatch(name):
                 raise UserError(f"'{name}' cannot be the name of a {kind}. Write it as in v2.14.1")
 
@@ -50,7 +50,7 @@ class Wanted:
 
 
 class NotHereError(Exception):
-    """An error for a release that an origin lacks. `known` has the names of its releases.
+    """The error raised if an origin lacks a release. `known` has the names of its releases.
 
     `complete` is False if this kind of origin lacks some releases, so the release may exist
     elsewhere.
@@ -68,7 +68,7 @@ class OriginSnapshot(Snapshot, Protocol):
 
     @property
     def natives(self) -> bool:
-        """Return whether this is a CPU wheel for the build's platform, which the build can use."""
+        """Return whether this is a CPU wheel for the build's platform, so the build can use it."""
 
 
 class Origin(Protocol):
@@ -82,7 +82,7 @@ class Origin(Protocol):
         """Fetch a release.
 
         Raises NotHereError if the origin lacks it, EnvironmentProblem if the origin cannot be
-        reached, and UserError for a bad request.
+        reached, and UserError for an invalid request.
         """
 
     def open(self, pin: Pin) -> OriginSnapshot:
@@ -105,5 +105,5 @@ def text_of(pin: Pin, key: str) -> str:
 
 
 def optional_text(pin: Pin, key: str) -> str | None:
-    """Return the string under `key` in the pin, or None if the origin did not state it."""
+    """Return the string under `key` in the pin, or None if the origin did not provide it."""
     return None if pin.get(key) is None else text_of(pin, key)

@@ -38,7 +38,7 @@ _CONTENTS = {
 
 
 class Lines:
-    """A report that records its lines."""
+    """A Report that records its lines."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
@@ -90,7 +90,7 @@ def make_wheel(
     files: Mapping[str, bytes] | None = None,
     cuda: str = "None",
 ) -> Path:
-    """Write a wheel that pip accepts, with `files` in addition to the default ones."""
+    """Write a wheel that pip accepts, with `files` in addition to the default files."""
     info = f"torch-{version}.dist-info"
     stamp = f"__version__ = '{version}'\ncuda: Optional[str] = {cuda}\ngit_version = '{COMMIT}'\n"
     members = {

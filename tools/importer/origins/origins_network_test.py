@@ -2,7 +2,7 @@
 """NETWORK: compare releases from this machine's package index and Debian mirror with each other.
 
 This is not part of the test suite, because it downloads 200 MB and takes a minute. Run it after
-changing wheel_contents.json, and when upstream changes how it packs its wheels:
+changing wheel_contents.json, and when upstream changes the contents of its wheels:
 
     TORCH_GOOGLE_NETWORK=1 python -m pytest tools/importer/origins/origins_network_test.py
 """
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(
     reason="fetches 200 MB; set TORCH_GOOGLE_NETWORK=1 to run it",
 )
 
-# A release that both Debian stable and the package index have.
+# A release that is available from both Debian stable and the package index.
 _BOTH = "v2.6.0"
 
 

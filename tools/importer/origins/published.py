@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Origins with the release in their address: a URL, or the path of an archive or directory.
+"""Origins whose address contains the release: a URL, or the path of an archive or directory.
 
 In import.json, the address contains `{tag}` or `{version}`. A URL's pin has the sha256 of the
 archive. Files at a path are pinned like other local files (local.py).
@@ -28,7 +28,7 @@ _CHUNK = 1 << 20
 
 
 class ArchiveUrlOrigin:
-    """An archive at `url`, which Python downloads with the proxies set in the environment."""
+    """An archive at `url`, downloaded by Python via any proxies set in the environment."""
 
     title = "an archive's address"
 

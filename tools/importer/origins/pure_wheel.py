@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tree of a wheel that contains only upstream's own files, as wheels without native code do.
 
-Only RECORD is left out, because patches would invalidate it. A wheel with compiled code needs the
+Only RECORD is omitted, because patches would invalidate it. A wheel with compiled code needs the
 setting `contents`, which distinguishes compiled files from upstream's (wheel_contents.py).
 """
 
@@ -22,7 +22,7 @@ _INFO = ".dist-info/"
 
 
 class PureWheelSnapshot:
-    """A pure-Python wheel as a tree. `carries` is false for the kinds of files that it omits."""
+    """A pure-Python wheel as a tree. `carries` is False for kinds of files that wheels omit."""
 
     commit = None
     natives = True

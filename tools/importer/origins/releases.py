@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""List upstream's releases, oldest first, without downloading any."""
+"""List upstream's releases, oldest first, without downloading them."""
 
 from __future__ import annotations
 

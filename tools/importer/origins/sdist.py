@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The origin of source distributions on a package index. The pin has the archive's sha256."""
+"""The origin for source distributions on a package index. The pin has the archive's sha256."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KIND = "sdist"
 
 
 class SdistOrigin:
-    """The sdists of the project with this name on the package index."""
+    """The sdists of the project that has this name on the package index."""
 
     title = "the package index, as sdist"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Origins of release wheels: the build's own, and other platforms' with the same sources."""
+"""Origins for release wheels: the one that the build uses, and other platforms' wheels."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ from tools.importer.snapshot import Blob
 
 KIND = "wheel"
 
-# Platforms whose wheels have no CUDA, smallest first: 130 MB instead of 550 MB for the default
-# Linux wheel. For the first platform, pip also accepts wheels built for older versions of macOS.
+# Platforms whose wheels do not contain CUDA, smallest first: 130 MB instead of 550 MB for the
+# default Linux wheel. For the first platform, pip also accepts wheels built for older versions of
+# macOS.
 _SOURCE_PLATFORMS = (
     ("macosx_99_0_arm64",),
     ("win_amd64",),
     ("manylinux_2_28_aarch64", "manylinux2014_aarch64"),
 )
 
-# This variable overrides the URL of the index of builds without CUDA, here and in
+# This variable overrides the URL of the package index for builds without CUDA, here and in
 # //third_party/pypi.
 _EXTRA_INDEX_VARIABLE = "TORCH_GOOGLE_TORCH_INDEX"
 
@@ -51,7 +52,7 @@ class WheelSettings:
 
 
 def wheel_settings(project: Project) -> WheelSettings | None:
-    """Return the settings for wheels from import.json and the pin; None without a wheel origin."""
+    """Return the wheel settings in import.json and the pin; None if there is no wheel origin."""
     settings = project.origins.get(KIND)
     if settings is None:
         return None
@@ -65,7 +66,7 @@ def wheel_settings(project: Project) -> WheelSettings | None:
 
 
 def setting(project: Project, kind: str, key: str) -> str:
-    """Return a setting of an origin. Raises a UserError naming file and key if it is missing."""
+    """Return a setting of an origin. Raises a UserError naming the file and key if missing."""
     try:
         return project.origins[kind][key]
     except KeyError:
@@ -76,7 +77,7 @@ def setting(project: Project, kind: str, key: str) -> str:
 
 
 def read_build_pin(pin: Path) -> dict[str, object]:
-    """Return the build's pin, or {} if it does not exist. Raises UserError if it is damaged."""
+    """Return the build's pin, or {} if there is none. Raises UserError if it is malformed."""
     try:
         data = json.loads(pin.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -89,7 +90,7 @@ def read_build_pin(pin: Path) -> dict[str, object]:
 
 
 class WheelOrigin:
-    """The origin of the wheel that the build uses, for the build's platform and without CUDA."""
+    """The origin for the wheel that the build uses: for the build's platform and without CUDA."""
 
     @property
     def title(self) -> str:
@@ -128,7 +129,7 @@ class WheelOrigin:
         return _opened(file, self._settings, self._cache, pin)
 
     def _noted(self, version: str, requests: Iterator[Request], wanted: Wanted) -> Tree:
-        """Return the wheel from an earlier call, or download it.
+        """Return the cached wheel from an earlier run, or download it.
 
         A cached wheel never becomes outdated, because an index does not change a published wheel.
         """
@@ -144,7 +145,7 @@ class WheelOrigin:
         return snapshot
 
     def _first(self, requests: Iterator[Request], wanted: Wanted, pin: Pin | None = None) -> Tree:
-        """Return the wheel of the first request that pip can fulfil, or raise an error."""
+        """Return the wheel for the first request that pip can satisfy, or raise an error."""
         reasons: list[str] = []
         known: list[str] = []
         answered = False
@@ -182,7 +183,7 @@ class WheelOrigin:
 
 
 class SourceWheelOrigin(WheelOrigin):
-    """The origin of other platforms' wheels, which have the same Python sources."""
+    """The origin for other platforms' wheels, which have the same Python sources."""
 
     @property
     def title(self) -> str:
@@ -203,7 +204,7 @@ class SourceWheelOrigin(WheelOrigin):
 
 
 class WheelSnapshot:
-    """Upstream's files in a wheel. None is executable, because wheels record no executable bits."""
+    """Upstream's files in a wheel. None are executable: wheels record no executable bits."""
 
     def __init__(self, file: Path, settings: WheelSettings, pin: Pin) -> None:
         packed = open_zip(file)
@@ -272,7 +273,7 @@ def _snapshot(
 
 
 def _stamp(file: Path, project: str) -> dict[str, str]:
-    """Return the strings that upstream's build has written to version.py."""
+    """Return the strings that upstream's build wrote to version.py."""
     try:
         text = open_zip(file).read(f"{project}/version.py").decode("utf-8", "replace")
     except KeyError:
@@ -332,7 +333,7 @@ def _options_for(filename: str) -> tuple[str, ...]:
 
 
 def _extra_index(pin: Path) -> str | None:
-    """Return the URL, from the pin, of the package index of torch's CPU-only builds, if any."""
+    """Return the URL, from the pin, of the package index for torch's CPU-only builds, if any."""
     settings = read_build_pin(pin).get("wheel")
     index = settings.get("extra_index") if isinstance(settings, dict) else None
     return index if isinstance(index, str) else None

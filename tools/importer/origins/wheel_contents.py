@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recognise upstream's files in a wheel, which adds build outputs and omits many sources."""
+"""Recognize upstream's files in a wheel, which adds build outputs and omits many sources."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class WheelContents:
     """Path patterns that describe a wheel. `*` also matches slashes.
 
     `roots` are the packages, at the same paths as in upstream's repository. Under them, `built`
-    matches files that the build adds, and `left_out` matches upstream files that it does not pack.
+    matches files that the build adds, and `left_out` matches upstream files that are not in the
+    wheel.
     """
 
     roots: tuple[str, ...]
@@ -33,14 +34,14 @@ class WheelContents:
     left_out: tuple[str, ...] = ()
 
     def is_upstream(self, path: str) -> bool:
-        """Return whether a member of a wheel is a file of upstream's repository."""
+        """Return whether a member of a wheel is a file from upstream's repository."""
         return path.partition("/")[0] in self.roots and not self._built.match(path)
 
     def would_hold(self, path: str, kinds: Collection[Kind]) -> bool:
         """Return whether a wheel would contain `path` if upstream's repository did.
 
-        A wheel contains every Python module of its packages. Of other files, it contains those
-        whose kind is in `kinds`.
+        A wheel contains every Python module of its packages. It contains other files only if their
+        kind is in `kinds`.
         """
         if not self.is_upstream(path) or self._left_out.match(path):
             return False
@@ -56,7 +57,7 @@ class WheelContents:
 
 
 def read_contents(file: Path) -> WheelContents:
-    """Read the patterns of a project. Raises UserError if the file is missing or damaged."""
+    """Read a project's patterns. Raises UserError if their file is missing or malformed."""
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
         return WheelContents(*(tuple(data[key]) for key in ("roots", "built", "left_out")))
@@ -67,7 +68,7 @@ def read_contents(file: Path) -> WheelContents:
 
 
 def kind_of(path: str) -> Kind:
-    """Return the kind of a file: the first two directories of its path, and its suffix."""
+    """Return the kind of a file: the first two directories in its path, and its suffix."""
     directory, name = posixpath.split(path)
     return "/".join(directory.split("/")[:2]), posixpath.splitext(name)[1]
 

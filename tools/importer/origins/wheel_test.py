@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Download wheels with the machine's pip from local directories."""
+"""Download wheels from local directories with the host's pip."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.skipif(not _has_pip(), reason="the python3 on PATH has 
 
 @pytest.fixture(name="project")
 def _project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """Create a project, with a pip that uses only the directory `wheels` and no index."""
+    """Create a project, and configure pip to use only the directory `wheels`, without an index."""
     for name in [name for name in os.environ if name.startswith("PIP_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
@@ -111,7 +111,7 @@ def test_another_platforms_wheel_serves_as_sources(project: Project, tmp_path: P
 
 
 def _constrain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
-    """Configure the machine's pip with a constraint on a project's version."""
+    """Configure the host's pip with a constraint on a project's version."""
     (tmp_path / "constraints.txt").write_text(f"{line}\n")
     (tmp_path / "pip.conf").write_text(f"[global]\nconstraint = {tmp_path}/constraints.txt\n")
     monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
