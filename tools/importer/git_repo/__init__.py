@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work on git repositories: vendor a patched tree, export patches, cherry-pick upstream changes."""
+"""Operations on git repositories: vendor a patched tree, export patches, cherry-pick changes."""
 
 from tools.importer.git_repo.cherry_pick import Header, PickConflictError, Picked, cherry_pick
 from tools.importer.git_repo.commit_snapshot import CommitSnapshot

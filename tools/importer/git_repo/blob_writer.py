@@ -20,8 +20,8 @@ _COMMAND = (
 class BlobWriter:
     """A context manager that stores the blobs passed to `write` as one pack when it exits.
 
-    The first blob starts git, so an unused writer costs nothing. After an error inside the context,
-    no pack is left.
+    Writing the first blob starts git, so an unused writer costs nothing. If the context exits with
+    an error, no pack is left behind.
     """
 
     def __init__(self, repository: Repository) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Update the index and the working tree after a branch moved.
+"""Update the index and the working tree after a branch has moved.
 
 A file is written only if its content differs between the old and the new commit, and if the working
 tree still has the old content. This preserves local edits, and the timestamps of unchanged files.
@@ -38,7 +38,7 @@ _Seen = tuple[int, int, int, int] | None
 
 @dataclass(frozen=True)
 class Step:
-    """A file to write or delete. `seen` is the file's status when it was checked."""
+    """A file to write or delete. `seen` is the file's stat data when it was checked."""
 
     path: str
     entry: TreeEntry | None
@@ -169,9 +169,9 @@ class Checkout:
             )
 
     def _links(self, changes: Mapping[str, Change]) -> set[str]:
-        """Return the symlinks among the parents of changed paths. They must not be followed.
+        """Return the symlinks among the parents of changed paths, which must not be followed.
 
-        Raises UserError for a link that the update does not replace.
+        Raises UserError for a symlink that the update does not replace.
         """
         parents = {parent for path in changes for parent in _parents(path)}
         links = {parent for parent in parents if os.path.islink(os.path.join(self._top, parent))}
@@ -230,10 +230,10 @@ class Checkout:
         return entries
 
     def _find_converted(self, paths: Iterable[str]) -> set[str]:
-        """Return the files that git converts on checkout, by line endings or filters.
+        """Return the files that git converts on checkout (line endings, filters).
 
-        git writes these files. All others are written directly from their blobs, which is much
-        faster.
+        These files are checked out by git. All others are written directly from their blobs, which
+        is much faster.
         """
         data = b"".join(os.fsencode(path) + b"\0" for path in paths)
         out = self.repository.git.run("check-attr", "-z", "--stdin", *_CONVERTING, data=data)
@@ -250,7 +250,7 @@ class Checkout:
         return out.strip() != b"false"
 
     def _stage(self, writes: Iterable[Step], aside: Path) -> None:
-        """Let git write the files that it converts to a staging directory."""
+        """Have git write the files that it converts to a staging directory."""
         entries = {step.path: step.entry for step in writes if step.path in self._converted}
         if not entries:
             return
@@ -307,8 +307,8 @@ class Checkout:
         git.run("update-index", "-z", "--index-info", data=index_info(entries))
         written = [path for path, entry in entries.items() if entry]
         if written:
-            # The new index entries have no file times, so `git status` would have to read every
-            # file. --refresh records the times without adding entries.
+            # The new index entries contain no file timestamps, so `git status` would have to read
+            # every file. --refresh records the timestamps without adding entries.
             git.run("add", "--refresh", "--", *_tops(written))
 
 
@@ -324,7 +324,7 @@ def changes_between(
 
 
 def names(paths: Iterable[str], limit: int = 20) -> str:
-    """Return paths as one line for an error message, with at most `limit` of them."""
+    """Return at most `limit` of the paths as one line for an error message."""
     every = sorted(paths)
     more = f" and {len(every) - limit} more" if len(every) > limit else ""
     return ", ".join(every[:limit]) + more
@@ -349,13 +349,13 @@ def _parents(path: str) -> list[str]:
 
 
 def _tops(paths: Iterable[str]) -> list[str]:
-    """Return the deepest common directory of the paths in a list, or [] if there is none."""
+    """Return a list with the deepest directory common to all paths; [] if there is none."""
     common = os.path.commonpath(list(paths) or ["."])
     return [common] if common and common != "." else []
 
 
 def _line(path: str) -> bytes:
-    r"""Return a path as a line for --stdin-paths, quoted as in git if necessary."""
+    r"""Return a path as a line for --stdin-paths, quoted in git's style if necessary."""
     raw = os.fsencode(path)
     if b"\n" not in raw and not raw.startswith(b'"'):
         return raw + b"\n"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Add an upstream change to the series, given a reference to it.
+"""Add an upstream change to the patch series, given a reference to it.
 
-The change's diff is merged onto the patched tree, file by file. The result is an ordinary patch,
-and the first import whose base contains the change drops it from the series.
+The change's diff is merged onto the patched tree, file by file. The result is an ordinary patch.
+The first import of a release that contains the change drops the patch from the series.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MARKERS = (b"<<<<<<< ", b"||||||| ", b">>>>>>> ")
 
 @dataclass(frozen=True)
 class Header:
-    """Header fields that the user set for the patch; None means the value from the change."""
+    """Header fields set by the user; None means that the value comes from upstream's change."""
 
     owner: str
     subject: str | None = None
@@ -61,9 +61,9 @@ class Picked:
 
 
 class PickConflictError(UserError):
-    """An error for an upstream change that conflicts with our tree.
+    """The error raised if an upstream change conflicts with our tree.
 
-    `files` are the merged files. Those in `conflicts` have conflict markers.
+    `files` are the merged files. Those in `conflicts` contain conflict markers.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class PickConflictError(UserError):
 
 @dataclass(frozen=True)
 class _Touched:
-    """A file of an upstream change, before and after it."""
+    """A file that an upstream change touches, before and after the change."""
 
     path: str
     new_path: str
@@ -241,7 +241,7 @@ def _refuse_second(series: Series, change: UpstreamChange) -> None:
 
 
 def _series_files(series: Series, snapshot: Snapshot, name: str, data: bytes) -> dict[str, bytes]:
-    """Return the contents of the new series directory, with its base, after the usual checks."""
+    """Return the contents of the new patch series directory, with its base, after validation."""
     index = (series.root / "series").read_bytes()
     index += b"\n" if index and not index.endswith(b"\n") else b""
     files = {patch.name: (series.root / patch.name).read_bytes() for patch in series.patches}

@@ -187,7 +187,7 @@ def test_a_unique_prefix_will_do_and_another_will_not(upstream: Upstream) -> Non
 def test_a_prefix_of_two_commits_names_them(upstream: Upstream) -> None:
     tree = git(upstream.path, "rev-parse", "HEAD^{tree}")
     commits: dict[str, str] = {}
-    for number in range(3000):  # of 65,536 prefixes, two of about 300 commits share one
+    for number in range(3000):  # with 65,536 prefixes, about 300 commits are enough for a collision
         commit = git(upstream.path, "commit-tree", tree, "-m", str(number))
         if commit[:4] in commits:
             break

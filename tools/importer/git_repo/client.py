@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run git so that only the repository itself affects the result.
+"""Run git such that only the repository itself affects the result.
 
-The user's configuration, locale, hooks and environment have no effect, so the same call gives the
-same bytes on every machine. The oldest supported git is 2.39.
+The user's configuration, locale, hooks and environment have no effect, so the same call produces
+the same bytes on every machine. The oldest supported git is 2.39.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tools.importer.errors import EnvironmentProblem
 SETTINGS = (
     "core.hooksPath=/dev/null",  # a hook could change a commit or reject a ref update
     "core.fsmonitor=false",  # git would run this program even for our temporary index
-    "core.autocrlf=false",  # keep the tree's bytes instead of the platform's line endings
+    "core.autocrlf=false",  # preserve the tree's bytes instead of using the platform's line endings
     "core.safecrlf=false",  # no warnings: upstream mixes line endings
     "core.attributesFile=/dev/null",  # not the default, a file in the home directory
     "core.excludesFile=/dev/null",  # not the default, a file in the home directory
@@ -108,7 +108,7 @@ class Client:
 def problem(
     arguments: Sequence[str], directory: Path, status: int, stderr: str
 ) -> EnvironmentProblem:
-    """Return the error for a failed git: its subcommand, exit status and first lines of output."""
+    """Return the error for a failed git command: its name, exit status and first output lines."""
     lines = [line for line in stderr.splitlines() if line.strip()] or ["it said nothing"]
     return EnvironmentProblem(
         f"git {arguments[0]} in {directory}: exit status {status}: {' / '.join(lines[:3])}"
@@ -136,7 +136,7 @@ def _runner(directory: Path) -> Any:
 @functools.cache
 def _git_class() -> Any:
     try:
-        from git.cmd import Git  # imported lazily, because GitPython starts git on import
+        from git.cmd import Git  # imported lazily, because GitPython runs git when imported
     except ImportError as error:
         lines = str(error).strip().splitlines() or ["no reason given"]
         raise EnvironmentProblem(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reject paths and symlinks that lead out of the destination, and bad destinations."""
+"""Reject paths and symlinks that point outside the destination, and invalid destinations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def check_destination(destination: str, repository: Repository, commit: str | No
     """Return `destination` without trailing slashes. Raises UserError unless it is a safe path.
 
     It must be inside the repository. Each of its parents must be a directory, both in `commit` and
-    in the working tree, and not a link, a file or a submodule.
+    in the working tree, and not a symlink, a file or a submodule.
     """
     path = destination.rstrip("/")
     fault = path_fault(path) or ("it has a line end" if "\n" in path else None)
@@ -52,7 +52,7 @@ def check_destination(destination: str, repository: Repository, commit: str | No
 
 
 def path_fault(path: str) -> str | None:
-    """Return why `path` is not a plain relative path, or None if it is."""
+    """Return why `path` is not a plain relative path, or None if it is one."""
     if not path:
         return "it is empty"
     if path.startswith("/"):
@@ -68,7 +68,7 @@ def path_fault(path: str) -> str | None:
 
 
 def check_paths(paths: Iterable[str], origin: str) -> None:
-    """Raise a UserError naming `origin` if an upstream path leads out of the destination."""
+    """Raise a UserError naming `origin` if an upstream path points outside the destination."""
     for path in paths:
         fault = path_fault(path)
         if fault:
@@ -78,9 +78,9 @@ def check_paths(paths: Iterable[str], origin: str) -> None:
 
 
 def check_links(links: Mapping[str, str], origin: str) -> None:
-    """Raise a UserError naming `origin` if a symlink leads out of its tree.
+    """Raise a UserError naming `origin` if a symlink points outside its tree.
 
-    `links` maps the path of each link to its target.
+    `links` maps the path of each symlink to its target.
     """
     for path in sorted(links):
         fault = _escape(path, links)
@@ -127,7 +127,7 @@ def _expression(glob: str) -> str:
 
 
 def _escape(path: str, links: Mapping[str, str]) -> str | None:
-    """Return how a link leaves the tree, or None. Follow links to links as the kernel does."""
+    """Return how a symlink leaves the tree, or None. Follow chains of links as the kernel does."""
     resolved: list[str] = path.split("/")[:-1]
     todo = links[path].split("/")
     if links[path].startswith("/"):

@@ -63,7 +63,7 @@ _LINKS = st.dictionaries(st.sampled_from(["a", "b", "c/a", "c/b", "c/d/a"]), _TA
 def test_a_link_is_refused_if_the_kernel_would_leave_the_tree(
     tmp_path_factory: pytest.TempPathFactory, links: dict[str, str]
 ) -> None:
-    """Compare with the kernel, which follows real links in a deep directory."""
+    """Compare with the kernel, which follows real symlinks in a deep directory."""
     top = tmp_path_factory.mktemp("links").resolve()
     root = top / "1/2/3/4/5/6"
     (root / "c/d").mkdir(parents=True)
@@ -73,7 +73,7 @@ def test_a_link_is_refused_if_the_kernel_would_leave_the_tree(
     for path in links:
         try:
             real = os.path.realpath(root / path, strict=False)
-            (root / path).exists()  # exists() raises OSError for a cycle of links
+            (root / path).exists()  # exists() raises OSError for a symlink loop
         except OSError:
             continue
         if real != str(root) and not real.startswith(f"{root}/"):
@@ -139,7 +139,7 @@ def test_a_destination_through_a_link_is_refused(repo: Path, tmp_path: Path) -> 
         bring(repo, source(TREE), destination="out/torch")
     git(repo, "rm", "--quiet", "out")
     git(repo, "commit", "--quiet", "--message=gone")
-    (repo / "out").symlink_to(tmp_path / "elsewhere")  # a link that is only in the working tree
+    (repo / "out").symlink_to(tmp_path / "elsewhere")  # only in the working tree
     with pytest.raises(UserError, match="out is a symbolic link"):
         bring(repo, source(TREE), destination="out/torch")
     assert list((tmp_path / "elsewhere").iterdir()) == []

@@ -40,7 +40,7 @@ def exclusive(repository: Repository) -> Iterator[None]:
             yield
     except OSError as error:
         if error.errno not in _MACHINE:
-            raise  # not the machine's failure, but a bug in the importer
+            raise  # a bug in the importer, not a failure of the environment
         raise EnvironmentProblem(
             f"{error.filename or repository.place}: {error.strerror}. "
             "Fix that and run it again: it continues where it stopped"

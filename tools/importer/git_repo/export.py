@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Export patches: as branches in a checkout of upstream, or as mail files."""
+"""Export patches: as branches in a checkout of upstream, or as mbox files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tools.importer.selection import SelectedSnapshot, Selection
 from tools.importer.series import Patch, Series
 from tools.importer.snapshot import Blob
 
-# For each exported branch, a ref under this prefix points at its commit. Only exports move these
+# For each exported branch, a ref under this prefix points at its commit. Only exports update these
 # refs.
 _RECORD = "refs/importer/exported/"
 
@@ -39,7 +39,7 @@ class State(enum.Enum):
 
 @dataclass(frozen=True)
 class Exported:
-    """An exported patch: its branch's `ref` and `commit`, or the `file` that was written."""
+    """An exported patch: its branch's `ref` and `commit`, or the written `file`."""
 
     patch: str
     title: str
@@ -71,9 +71,10 @@ class Offer:
 def export_branches(
     repository: Repository, offer: Offer, *, person: Person, when: datetime.datetime, bodies: Path
 ) -> list[Exported]:
-    """Create a branch `<project>/<subject>` for each patch whose Reason is upstream.
+    """Create a branch `<project>/<subject>` for each patch whose Reason header is `upstream`.
 
-    The texts for pull requests are written to `bodies`. A rejected patch does not stop the others.
+    Pull request descriptions are written to `bodies`. A patch that cannot be exported does not stop
+    the others.
     """
     wanted = {patch.name for patch in offer.patches if patch.header["Reason"] == "upstream"}
     if not wanted:
@@ -96,7 +97,7 @@ def export_branches(
 
 
 def export_files(offer: Offer, directory: Path, patches: Sequence[Patch]) -> list[Exported]:
-    """Write each patch as a mail to `<subject>.patch`, and the list of patches to `series`."""
+    """Write each patch in mbox format to `<subject>.patch`, and the list of patches to `series`."""
     done: list[Exported] = []
     for patch in patches:
         data = mbox(_letter(offer.series, patch), with_headers=patch.header["Reason"] != "upstream")
@@ -179,7 +180,7 @@ class _Branches:
         name = ref.removeprefix("refs/heads/")
         if old and self._same(old, tree, message):
             return State.UNCHANGED, "", old
-        # Replacing a branch that is still at the commit of its last export loses no user's work.
+        # Replacing a branch that is still at the commit of its last export discards no user's work.
         record = _RECORD + name
         recorded = repository.find(record)
         if old and not self.offer.force and old != recorded:
@@ -194,8 +195,8 @@ class _Branches:
         if self.offer.dry_run:
             return (State.REPLACED if old else State.NEW), "dry run", None
         commit = repository.commit(tree, [self.commit], message, author=self.person, when=self.when)
-        # If the process is killed between these moves, the branch looks like the user's own, so
-        # later exports do not overwrite it.
+        # If the process is killed between the two ref updates, the branch looks as if the user had
+        # created it, so later exports do not overwrite it.
         repository.move(ref, commit, old, f"export: {letter.title}")
         repository.move(record, commit, recorded, f"export: {letter.title}")
         return (State.REPLACED if old else State.NEW), "", commit
@@ -210,7 +211,7 @@ class _Branches:
 
 
 def _start(repository: Repository, offer: Offer) -> str:
-    """Return the commit at which the branches start."""
+    """Return the commit that the new branches are based on."""
     if offer.onto:
         commit = repository.find(offer.onto)
         if commit is None:

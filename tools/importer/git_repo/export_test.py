@@ -186,7 +186,7 @@ def test_identity_is_the_persons_own(
 
 
 def test_mail_applies_to_the_same_tree(tmp_path: Path, upstream: Path) -> None:
-    """`git am` reproduces the tree, although the patches have content that mail often corrupts."""
+    """`git am` reproduces the tree, even if patches have content that email often corrupts."""
     series = make_series(
         tmp_path / "series",
         upstream,

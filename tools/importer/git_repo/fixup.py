@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write local edits to a vendored tree as a patch, whose header the user has to fill in."""
+"""Write local edits to a vendored tree as a patch, whose header the user must fill in."""
 
 from __future__ import annotations
 

@@ -86,9 +86,9 @@ def make_series(
     *,
     prose: str = "",
 ) -> Series:
-    """Create a series for `commit` from git's diffs. `patches` maps a name to (reason, files).
+    """Create a patch series for `commit` from git diffs. `patches` maps names to (reason, files).
 
-    The base of the series is also recorded. The branch in `upstream` is left where it was.
+    The base of the series is also recorded. The branch in `upstream` is unchanged afterwards.
     """
     commit = git(upstream, "rev-parse", commit)
     branch = git(upstream, "symbolic-ref", "--short", "HEAD")
@@ -127,7 +127,7 @@ def opened(directory: Path) -> Iterator[Repository]:
 
 
 class Lines:
-    """A report that records its lines."""
+    """A Report that records its lines."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

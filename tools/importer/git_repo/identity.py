@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the author of commits from the user's git configuration."""
+"""Read the commit author from the user's git configuration."""
 
 from __future__ import annotations
 

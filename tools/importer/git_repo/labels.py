@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Labels in the message of a vendored commit, and the search for the last such commit.
+"""Labels in the messages of vendoring commits, and the search for the latest of these commits.
 
     GitOrigin-RevId: cf30153c4c131c8164ee7798e5022d810682e2cb
     Imported-Project: torch
@@ -9,7 +9,7 @@
     Imported-Tree: <git tree ID of the imported files, excluding kept files>
     Series-Digest: <sha256 of the patch series>
 
-Vendoring has no state other than the labels, so nothing is stored outside the repository.
+Vendoring needs no state except these labels, so nothing is stored outside the repository.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from tools.importer.git_repo.repository import Repository
 _LINE = re.compile(r"([A-Z][A-Za-z-]+): (.*)")
 # Characters with a special meaning in POSIX extended regular expressions.
 _SPECIAL = re.compile(r"[][\\.^$*+?(){}|]")
-# The number of matching commits to read at once. One may not be enough, because a commit may merely
-# quote a label.
+# The number of matching commits to read at once. Reading only one may not be enough, because a
+# commit may merely quote a label.
 _PAGE = 50
 
 
@@ -76,7 +76,7 @@ def parse_labels(message: str) -> Labels | None:
 
 @dataclass(frozen=True)
 class Vendored:
-    """The last commit that vendored a tree to the destination."""
+    """The latest commit that vendored a tree to the destination."""
 
     commit: str
     labels: Labels
@@ -92,7 +92,7 @@ def last_vendored(repository: Repository, commit: str, destination: str) -> Vend
             "--format=%H%n%B",
             "-z",  # NUL separates messages, which contain blank lines
             "--extended-regexp",
-            # Match the whole line, because a different destination may begin with ours.
+            # Match the whole line, because our path may be a prefix of another destination's.
             f"--grep=^{label}[[:space:]]*$",
             f"--skip={skip}",
             f"--max-count={_PAGE}",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write a patch for upstream's maintainers, with reason and test plan, as a commit or a mail."""
+"""Write a patch for upstream's maintainers as a commit or a mail, with reason and test plan."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tools.importer.engine import header_of
 from tools.importer.git_repo.repository import Person
 from tools.importer.series import Patch
 
-# A zero commit id, as from `git format-patch --zero-commit`, so that equal patches give equal
-# files.
+# A zero commit id, as written by `git format-patch --zero-commit`, so that identical patches
+# produce identical files.
 _SEPARATOR = b"From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001\n"
 _DATE = "Mon, 17 Sep 2001 00:00:00 +0000"
 
-# Lines that mail tools would mistake for a header, the start of another mail, or the diff.
+# Lines that mail tools would mistake for a header, the start of another message, or the diff.
 _SPECIAL = re.compile(
     r"(?=>?From[ :]|Subject:|Date:|Content-|MIME-|diff -|Index: |---|-- $|\[PATCH)"
 )
@@ -23,7 +23,7 @@ _SPECIAL = re.compile(
 
 @dataclass(frozen=True)
 class Letter:
-    """The text and diff of a patch. `reason` is its prose, and `headers` our own header fields."""
+    """The text and diff of a patch. `reason` is its prose; `headers` has our own header fields."""
 
     title: str
     reason: str
@@ -34,7 +34,7 @@ class Letter:
 
     @property
     def body(self) -> str:
-        """Return the text of a pull request below its title: the reason and the test plan."""
+        """Return the body of a pull request: the reason and the test plan."""
         return "\n\n".join(part for part in (self.reason, f"Test plan:\n{self.test}") if part)
 
     def commit_message(self, person: Person) -> str:
@@ -58,11 +58,11 @@ def letter_of(patch: Patch, data: bytes) -> Letter:
 
 
 def mbox(letter: Letter, *, with_headers: bool) -> bytes:
-    """Return the patch as a mail in the format of `git format-patch`, but deterministic.
+    """Return the patch as a mail message, like `git format-patch` but deterministic.
 
-    `with_headers` keeps our own header fields in the text. `git am --keep-cr --keep-non-patch` then
-    gives the same tree as the series. Without the first option, git loses CRLF line endings;
-    without the second, it loses brackets in a subject.
+    `with_headers` includes our own header fields in the text. `git am --keep-cr --keep-non-patch`
+    then produces the same tree as the patch series. Without the first option, git loses CRLF line
+    endings; without the second, it loses brackets in a subject.
     """
     text = f"{letter.body}\n\n{letter.headers}" if with_headers else letter.body
     lines = "".join(f"{_guarded(line)}\n" for line in text.splitlines())
@@ -83,9 +83,9 @@ def _guarded(line: str) -> str:
 
 
 def _sender(owner: str) -> str:
-    """Return an owner as a mail sender.
+    """Return a patch's owner as a mail sender.
 
-    A mail sender needs an address. An owner without one, such as a team, gets one at `@invalid`.
+    A sender needs an address, so an owner without one, such as a team, gets one at `@invalid`.
     """
     match = re.fullmatch(r"\s*(.*?)\s*<([^<>@\s]+@[^<>@\s]+)>\s*", owner)
     name, address = (match[1], match[2]) if match else (owner, "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A record, written before a run publishes, that lets the next run complete a killed one."""
+"""A record, written before a ref update, with which the next run can complete a killed one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FILE = "importer-pending.json"
 
 @dataclass(frozen=True)
 class Pending:
-    """An unfinished update of `ref` from `old` to `new`, and of the working tree under `at`.
+    """An unfinished update of `ref` from `old` to `new`, and of the working tree below `at`.
 
     `old` is None if the ref is new.
     """
@@ -28,7 +28,7 @@ class Pending:
 
 
 def write_pending(repository: Repository, pending: Pending) -> None:
-    """Write the record durably. The ref must not be updated before this returns."""
+    """Write the record durably. The caller must not update the ref before this returns."""
     aside = repository.git_dir / f"{_FILE}.new"
     with aside.open("w", encoding="utf-8") as out:
         json.dump(dataclasses.asdict(pending), out)

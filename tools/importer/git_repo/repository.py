@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A git repository: read trees and blobs, write objects, and move a ref.
+"""A git repository: read trees and blobs, write objects, and update a ref.
 
 This module never touches the index or the working tree; see `checkout.py` for those.
 """
@@ -54,7 +54,7 @@ class Repository:
         self.work_tree = work_tree
         self.common_dir = _common_dir(git_dir)
         variables = {
-            # These variables override those of the caller's environment and the current directory.
+            # These variables override the caller's environment and the current directory.
             "GIT_DIR": os.fspath(git_dir),
             "GIT_COMMON_DIR": os.fspath(self.common_dir),
             "GIT_OBJECT_DIRECTORY": os.fspath(self.common_dir / "objects"),
@@ -85,7 +85,7 @@ class Repository:
 
     @property
     def place(self) -> Path:
-        """Return the directory that stands for the repository in messages."""
+        """Return the directory by which messages refer to the repository."""
         return self.work_tree or self.git_dir
 
     def find(self, name: str, kind: str = "commit") -> str | None:
@@ -106,7 +106,7 @@ class Repository:
         return _text(out).strip() if status == 0 else None
 
     def checked_out(self, ref: str) -> Path | None:
-        """Return the working tree that has `ref` checked out, if any."""
+        """Return the working tree in which `ref` is checked out, if any."""
         work_tree: Path | None = None
         for line in _text(self.git.run("worktree", "list", "--porcelain", "-z")).split("\0"):
             key, _, value = line.partition(" ")
@@ -159,13 +159,13 @@ class Repository:
                     yield self._answer(oid)
             done = True
         finally:
-            if not done:  # discard git's process: its pipe has unread replies
+            if not done:  # discard git's process: its pipe contains unread replies
                 self._reader.proc.kill()
                 self._reader.proc.communicate()
                 self._reader = None
 
     def read(self, entry: TreeEntry | None) -> Blob | None:
-        """Return the file for a tree entry; None for None."""
+        """Return the file for a tree entry; None if the entry is None."""
         return Blob(self.blob(entry.oid), entry.mode) if entry else None
 
     def message(self, commit: str) -> str:
@@ -241,20 +241,20 @@ class Repository:
         }
         options = [word for parent in parents for word in ("-p", parent)]
         data = message.encode("utf-8", "surrogateescape")
-        # Do not sign, because a key with a passphrase would make a job hang.
+        # Do not sign the commit, because a key with a passphrase would make an unattended job hang.
         out = self.git.run(
             "commit-tree", "--no-gpg-sign", *options, tree, data=data, variables=variables
         )
         return out.decode().strip()
 
     def move(self, ref: str, new: str, old: str | None, reason: str) -> None:
-        """Move `ref` from `old` (None: no such ref) to `new`. Raises UserError if it has moved.
+        """Move `ref` from `old` (None: no such ref) to `new`. Raises UserError if not at `old`.
 
         This is the only step that publishes anything. It is atomic, because git renames a lock
         file.
         """
         command = ("update-ref", "--no-deref", "-m", reason, ref, new, old or ZERO)
-        # The name that git writes to the reflog.
+        # The identity that git writes to the reflog.
         who = {"GIT_COMMITTER_NAME": "importer", "GIT_COMMITTER_EMAIL": "importer"}
         status, _, stderr = self.git.attempt(*command, variables=who)
         if status == 0:
@@ -305,7 +305,7 @@ class Repository:
         return entries
 
     def _make_tree(self, level: Mapping[str, TreeEntry]) -> str:
-        # --missing is for partial clones, in which other files of the tree may be absent.
+        # --missing supports partial clones, in which other objects of the tree may be absent.
         out = self.git.run("mktree", "-z", "--missing", data=_mktree_lines(level))
         return out.decode().strip()
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find upstream changes by commit, pull request or link in the history of upstream's repository.
+"""Find a change in the history of upstream's repository by commit, pull request or link.
 
-A local repository is read in place. For a remote one, the cache has a bare copy with commits only;
-git fetches the few trees and files of a change when they are read.
+A local repository is read in place. For a remote one, the cache contains a bare partial clone with
+commits only, and git fetches the few trees and files of a change on demand.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class UpstreamChange:
 
 @dataclass(frozen=True)
 class Arrival:
-    """A new commit of upstream's branch. A merge counts as one commit."""
+    """A new commit on upstream's branch. A merge counts as one commit."""
 
     commit: str
     title: str
@@ -153,7 +153,7 @@ class UpstreamHistory:
         return UpstreamChange(base, head, _title(first), link, number)
 
     def _landed(self, number: int, mains: Sequence[str]) -> str | None:
-        """Return the newest commit on main that merged the pull request in one of GitHub's ways.
+        """Return the newest commit on main that merged the pull request, by any merge method.
 
         ghstack's and pytorch's bots write `Pull Request resolved:`, a squash merge ends the title
         with `(#77)`, and a merge commit begins with `Merge pull request #77`. A commit that
@@ -168,7 +168,7 @@ class UpstreamHistory:
         )
         out = self._log(
             "--extended-regexp",
-            # git matches single lines, so this only selects candidates.
+            # `git log --grep` matches single lines, so this only selects candidates.
             f"--grep=(^Pull Request resolved: .*/pull/|\\(#|^Merge pull request #){number}",
             "--format=%H%x00%B%x01",
             *mains,
@@ -183,7 +183,7 @@ class UpstreamHistory:
         return None
 
     def _change(self, commit: str, link: str, pull: int | None = None) -> UpstreamChange:
-        # The change of a merge commit is the difference from its first parent.
+        # The change made by a merge commit is the difference from its first parent.
         base = self.repository.find(f"{commit}^") or EMPTY_TREE
         message = self._log("--max-count=1", "--format=%B", commit, "--").strip()
         subject, _, rest = message.partition("\n")
@@ -235,7 +235,7 @@ def open_history(url: str, cache: Path, report: Report) -> UpstreamHistory:
         raise UserError(f"{plain}: no such directory. Give upstream's repository with --origin")
     directory = cache / f"history-{hashlib.sha256(plain.encode()).hexdigest()[:16]}.git"
     directory.mkdir(parents=True, exist_ok=True)
-    # Both steps are idempotent, so after a kill, the next run repeats them.
+    # Both steps are idempotent, so the next run repeats them if this one is killed.
     Client(directory, {"GIT_DIR": str(directory)}).run("init", "--bare", "--quiet", "--template=")
     repository = Repository(directory, None, network=True)
     repository.git.run("config", "remote.origin.url", plain)
@@ -251,5 +251,5 @@ def _local(url: str) -> Path | None:
 
 
 def _title(subject: str) -> str:
-    """Return a subject without the pull request number that a merge on GitHub appends."""
+    """Return a subject without the pull request number that GitHub appends when it merges."""
     return re.sub(r"\s*\(#\d+\)\s*$", "", subject).strip()

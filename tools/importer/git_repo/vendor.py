@@ -34,7 +34,7 @@ Files = Mapping[str, TreeEntry]
 
 @dataclass(frozen=True)
 class Source:
-    """The tree to vendor. `tree` has the patches applied."""
+    """The tree to vendor. The patches are already applied to `tree`."""
 
     project: str
     tag: str
@@ -92,7 +92,7 @@ class Edit:
 
 
 class LocalEditsError(UserError):
-    """An error for committed edits that are in no patch. `edits` is the input of `fixup_patch`."""
+    """The error raised for committed edits that no patch contains. `fixup_patch` takes `edits`."""
 
     def __init__(self, message: str, edits: tuple[Edit, ...]) -> None:
         super().__init__(message)
@@ -181,7 +181,7 @@ class _Vendoring:
         return ref, None
 
     def _catch_up(self, dry_run: bool) -> bool:
-        """Complete the working tree if an earlier run was killed after it had published."""
+        """Complete the working tree if an earlier run was killed after it had updated the ref."""
         pending = read_pending(self.repository)
         if pending is None or dry_run:
             return False
@@ -196,7 +196,7 @@ class _Vendoring:
         return followed
 
     def _check_edits(self, current: Files, last: Vendored | None) -> None:
-        """Raise LocalEditsError for committed edits under the destination that are in no patch."""
+        """Raise LocalEditsError for committed edits in the destination that no patch contains."""
         if last:
             if last.labels.project != self.source.project:
                 raise UserError(
@@ -230,12 +230,12 @@ class _Vendoring:
         )
 
     def _recorded(self, last: Vendored) -> dict[str, TreeEntry]:
-        """Return the tree of the last vendored commit, after checking that it matches its label."""
+        """Return the last vendored tree, after checking that it matches the commit's label."""
         tree = last.labels.tree
         if self.repository.find(tree, "tree"):
             return self.repository.files(tree)
-        # The labelled tree omits the kept files, so no commit contains it, and git gc may have
-        # deleted it.
+        # The tree recorded in the label omits the kept files, so no commit refers to it, and git gc
+        # may have deleted it.
         kept = Globs(last.labels.keep)
         files = {
             path: entry for path, entry in self._files(last.commit).items() if path not in kept
@@ -273,7 +273,7 @@ class _Vendoring:
         return entries
 
     def _plan(self, old: Files, new: Files) -> Plan | None:
-        """Plan the update of the working tree and check it, before anything is changed."""
+        """Plan and check the update of the working tree, before anything is changed."""
         if self.checkout is None:
             return None
         return self.checkout.plan(changes_between(old, new, self.at))
