@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Patches that rules generate for each upstream tree, and guards against calls that they miss."""
+"""Patches that rules generate for each upstream tree, and checks for calls that they miss."""
 
 from tools.importer.rewrites.facts import Modules
 from tools.importer.rewrites.finding import Finding, refuse

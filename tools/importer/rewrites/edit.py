@@ -19,7 +19,7 @@ from tools.importer.rewrites.sites import Site, line_starts
 
 
 def rewritten_call(rule: Rule, text: str) -> str | None:
-    """Return the replacement for the call `text`; None if no operation of the rule matches it."""
+    """Return the replacement for the call `text`; None if no operation of the rule matches."""
     plain = text.replace("\r\n", "\n")
     crlf = plain != text
     if "\r" in plain or (crlf and plain.count("\n") != text.count("\r\n")):
@@ -42,9 +42,9 @@ def rewritten_call(rule: Rule, text: str) -> str | None:
 def rewrite_file(
     data: bytes, module: Module, sites: Sequence[tuple[Site, str]], target: str
 ) -> bytes | None:
-    """Return the file with each site replaced by its new text, and with the import for `target`.
+    """Return the file with each call replaced by its new text, and with the import for `target`.
 
-    Return None if a local variable hides the module that `target` names.
+    Return None if a local variable shadows the module that `target` names.
     """
     root = target.split(".")[0]
     places = {(site.line, site.column) for site, _ in sites}
@@ -64,8 +64,8 @@ def _replace(
 ) -> cst.BaseExpression:
     function = cst.parse_expression(target)
     if call.args and call.args[0].value is path:
-        # Keep the layout of the argument list, so that in a call over several lines, only one line
-        # changes.
+        # Preserve the layout of the argument list, so that only one line changes in a call that
+        # spans several lines.
         only = call.args[0].with_changes(keyword=None, equal=cst.MaybeSentinel.DEFAULT)
         if len(call.args) > 1:
             only = only.with_changes(comma=cst.MaybeSentinel.DEFAULT)

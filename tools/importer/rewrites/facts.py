@@ -2,8 +2,8 @@
 """Cache how paths flow through a source file, instead of its much larger syntax tree.
 
 These facts depend only on the file's bytes and on the paths that it receives from other files, so
-they are cached across trees and rules: an import checks upstream's tree and then the patched one,
-which differs in a dozen of 2,000 files.
+they are cached across trees and rules: an import checks upstream's tree and then the patched tree,
+in which only about a dozen of 2,000 files differ.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _HELD_BYTES = 1 << 20
 class Facts:
     """The flow of paths computed from `__file__` through a file, given the paths it receives.
 
-    `exports` are the file's names for such paths, `passed` are the paths that it passes to other
-    files, and `sites` are its calls that use such paths.
+    `exports` lists the file's names that hold these paths, `passed` the paths that it passes to
+    other files, and `sites` its calls that use these paths.
     """
 
     exports: frozenset[Export]

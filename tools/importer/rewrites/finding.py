@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that no rule covers. The user's decision about them becomes a line in rewrites.txt."""
+"""Calls that no rewrite rule covers. For each, the user adds a line to rewrites.txt."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ TABLE = "patches/torch/rewrites.txt"
 
 @dataclass(frozen=True)
 class Finding:
-    """Calls (`sites`) that no rule covers, in one function or in a whole file.
+    """Calls (`sites`) that no rewrite rule covers, in one function or in a whole file.
 
-    For a whole file, `function` is "". `what` describes the problem and `step` the possible next
+    For an entire file, `function` is "". `what` describes the problem and `step` the possible next
     steps.
     """
 

@@ -2,8 +2,8 @@
 """The data flow of paths computed from `__file__` within a file.
 
 The analysis is flow-insensitive: a name holds such a path if any assignment to it does. This
-over-approximates on purpose: a false positive costs only an exemption with a reason, while no test
-would reveal a missed call. A path that a parameter receives gets a weaker mark (`PASSED`),
+deliberately over-approximates: a false positive costs only an exemption with a reason, whereas no
+test would reveal a missed call. A path that a parameter receives gets a weaker mark (`PASSED`),
 because other callers may pass other paths.
 """
 
@@ -19,7 +19,7 @@ PASSED, OWN = 1, 2
 
 SOURCE_TOKENS = (b"__file__", b"getfile", b"getsourcefile")
 
-# Functions that never return a path, whatever their arguments are.
+# Functions that never return a path, regardless of their arguments.
 _NO_PATH = frozenset(
     """open open_resource read read_text read_bytes read_file basename
     exists isfile isdir islink is_file is_dir stat getsize getmtime
@@ -71,7 +71,7 @@ Given = Taken | Imported
 
 @dataclass
 class Flow:
-    """The marked nodes of a file. `give` adds facts from other files. Marks are never removed."""
+    """A file's marked syntax nodes. `give` adds facts from other files. Marks are never removed."""
 
     module: Module
     marks: dict[ast.AST, int] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class Flow:
             self._mark(node, OWN)
         for name in ("getfile", "getsourcefile"):
             for call in self.module.calls.get(name, ()):
-                # The mark is weaker, because the argument may come from outside this tree.
+                # Use the weaker mark, because the argument may come from outside this tree.
                 self._mark(call, PASSED)
 
     def give(self, given: Given) -> None:
@@ -121,7 +121,7 @@ class Flow:
             pending += [(reached, level) for reached in self._next(node, level)]
 
     def _next(self, node: ast.AST, level: int) -> list[ast.AST]:
-        """Return the nodes that hold a path computed from `__file__` if `node` holds one."""
+        """Return the other nodes that hold a path computed from `__file__` if `node` holds one."""
         parent = self.module.parents[node]
         match parent:
             case ast.Call(func=func) if func is node:
@@ -239,7 +239,7 @@ class Flow:
         ]
 
     def _targets(self, target: ast.AST, level: int) -> list[ast.AST]:
-        """Return the reads of the variables that `target` assigns."""
+        """Return the nodes that read the variables assigned by `target`."""
         module = self.module
         match target:
             case ast.Name(id=name):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reviewed calls, as data: `rewrites.txt` next to the series has a line per function or file.
+"""Reviewed calls, as data: `rewrites.txt` next to the patches has a line per function or file.
 
     RULE keep PATH::FUNCTION [xN] -- REASON     up to N calls (default: 1) in the function stay
                                                 unchanged
@@ -30,7 +30,7 @@ _REWRITE_HINT = "to rewrite them all, delete the marker lines; else `keep` each 
 
 
 def with_known_calls(rules: Sequence[Rule], data: bytes, where: str) -> tuple[Rule, ...]:
-    """Return the rules with the lines of `data` added. Raises a UserError naming `where`."""
+    """Return the rules with the lines of `data` added. Errors refer to the file as `where`."""
     kept: dict[str, list[Kept]] = {rule.name: list(rule.kept) for rule in rules}
     expected = {
         rule.name: {label: dict(numbers) for label, numbers in rule.expected.items()}
@@ -82,7 +82,7 @@ def with_proposals(data: bytes, findings: Sequence[Finding], label: str) -> byte
     for finding in findings:
         proposal = _proposal(finding, label)
         same = [index for index, line in enumerate(lines) if _key(line) == _key(proposal)]
-        if same and finding.function:  # propose the old reason, which may fit all calls
+        if same and finding.function:  # propose the old reason, which may apply to all calls
             proposal += lines[same[0]].partition(" --")[2].rstrip()
         block = [
             f"<<<<<<< {finding.rule}, {label}: {finding.what}",

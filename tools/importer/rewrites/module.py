@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Python source file prepared for data flow analysis: parents, scopes, reads of names, imports.
+"""A Python source file prepared for data flow analysis: parents, scopes, name reads, imports.
 
-It is parsed once with the standard `ast`, which is ten times as fast as a concrete syntax tree and
-records the byte position of each node. Files are never executed or imported. One pass indexes the
-nodes by name. A name is resolved lazily, because only a few names are queried.
+It is parsed once with the standard library's `ast`, which is ten times as fast as a concrete syntax
+tree and records the byte position of each node. Files are never executed or imported. One pass
+indexes the nodes by name. A name is resolved lazily, because only a few names are queried.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NAMED = frozenset(
 class Import:
     """The import behind a local name: `name` in a module, or the module itself if `name` is empty.
 
-    `module` is a path with slashes, relative to the root of absolute imports.
+    `module` is a path with forward slashes, relative to the root of absolute imports.
     """
 
     module: str
@@ -52,7 +52,7 @@ class Import:
 
 
 class Module:
-    """A parsed file. `path` has slashes and is relative to the root of absolute imports."""
+    """A parsed file. `path` has forward slashes and is relative to the root of absolute imports."""
 
     def __init__(self, path: str, data: bytes) -> None:
         """Parse the file. Raises SyntaxError or ValueError if that fails."""
@@ -62,7 +62,7 @@ class Module:
         self.functions: dict[str, list[Function]] = defaultdict(list)  # functions and methods
         self.classes: dict[str, ast.ClassDef] = {}
         self.calls: dict[str, list[ast.Call]] = defaultdict(list)  # by the last name of the callee
-        # Attributes that are read, but not those that are only assigned.
+        # Attributes that are read, excluding those that are only assigned.
         self.attributes: dict[str, list[ast.Attribute]] = defaultdict(list)
         self._reads: dict[str, list[ast.Name]] = defaultdict(list)
         self._binders: dict[str, list[ast.AST]] = defaultdict(list)
@@ -88,14 +88,14 @@ class Module:
 
     @property
     def own_files(self) -> Sequence[ast.AST]:
-        """Return the reads of `__file__`, both this module's and other modules'."""
+        """Return the nodes that read `__file__`, of this module or of others."""
         return [*self._reads.get("__file__", ()), *self.attributes.get("__file__", ())]
 
     def is_method(self, function: Function) -> bool:
         return isinstance(self.parents[function], ast.ClassDef)
 
     def function_of(self, node: ast.AST) -> str:
-        """Return the dotted name of the function or class around a node, or `<module>`."""
+        """Return the dotted name of the function or class that encloses a node, or `<module>`."""
         names = [
             step.name for step in self._ancestors(node) if isinstance(step, Function | ast.ClassDef)
         ]
@@ -105,7 +105,7 @@ class Module:
         """Return the function that binds `name` as seen from `node`, or else the module."""
         binders = self._binders_of(name)
         inner: ast.AST = node
-        outside = False  # whether the next function's own names are out of reach
+        outside = False  # whether the next function's own names are not visible
         for step in self._ancestors(node):
             outside = outside or _is_outside(step, inner)
             if isinstance(step, Function | ast.Lambda):
@@ -116,11 +116,11 @@ class Module:
         return self.tree
 
     def is_local(self, name: str, node: ast.AST) -> bool:
-        """Return whether `name` is a local of a function around `node`."""
+        """Return whether `name` is a local variable of a function that encloses `node`."""
         return self.scope_of(name, node) is not self.tree
 
     def loads(self, scope: _Scope, name: str) -> list[ast.Name]:
-        """Return the reads of the value that `scope` binds to `name`."""
+        """Return the nodes that read the value that `scope` binds to `name`."""
         reads = self._reads.get(name, ())
         return [node for node in reads if self.scope_of(name, node) is scope]
 
@@ -149,7 +149,7 @@ class Module:
             for field in _FIELDS[kind]:
                 value = getattr(node, field)
                 for child in value if type(value) is list else (value,):
-                    # A third of torch's 500,000 nodes are names that are read, which have no
+                    # A third of torch's 500,000 syntax nodes are reads of names, which have no
                     # children to visit.
                     if type(child) is ast.Name and type(child.ctx) is ast.Load:
                         parents[child] = node
@@ -228,9 +228,9 @@ def _dotted(node: ast.expr) -> list[str] | None:
 
 
 def _is_outside(step: ast.AST, child: ast.AST) -> bool:
-    """Return whether a part of a function is evaluated in the scope around the function.
+    """Return whether a part of a function is evaluated in the scope that encloses the function.
 
-    These parts are decorators, annotations, and defaults of arguments.
+    These parts are decorators, annotations, and default arguments.
     """
     if isinstance(step, ast.arguments):
         return child in step.defaults or child in step.kw_defaults

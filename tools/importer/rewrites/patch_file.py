@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generate the rules' patch files. The generated patches in a series must match them."""
+"""Generate the rules' patch files. The generated patches in a patch series must match them."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ def patch_files(
     rules: Sequence[Rule] = RULES,
     modules: Modules | None = None,
 ) -> dict[str, bytes]:
-    """Return the patches of the rules, generated from upstream's tree, by file name.
+    """Return the patches that the rules generate from upstream's tree, by file name.
 
-    Patches in the series keep their order and names. A new one is appended as `<rule>.patch`. A
-    rule without a target has no patch. Raises UserError if a rule cannot be applied.
+    Existing patches in the series keep their order and names. A new one is appended as
+    `<rule>.patch`. A rule without a target has no patch. Raises UserError if a rule cannot be
+    applied.
     """
     named = {patch.header[HEADER]: patch.name for patch in generated(series)}
     unlisted = [rule.name for rule in rules if rule.operations and rule.name not in named]
@@ -52,7 +53,7 @@ def regenerated_patch(
 
 
 def render_rewrite(rule: Rule, files: Mapping[str, Blob], before: Snapshot) -> bytes:
-    """Return a patch file with a rule's changes and the header of the rule."""
+    """Return a patch file with a rule's changes and the rule's header."""
     changes = [Change(path, path, before.read(path), files[path]) for path in sorted(files)]
     header = [f"Subject: {rule.about}", *(f"{key}: {text}" for key, text in rule.header.items())]
     header.append(f"{HEADER}: {rule.name}")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find the calls in a whole tree that read a path computed from `__file__`.
 
-A file is parsed only if its bytes contain a source of such paths, or a name that another file
-exports. So a tree of 2,000 files takes only a second or two.
+A file is parsed only if it contains a source of such paths (such as `__file__`), or a name that
+another file exports. So a tree of 2,000 files takes only a second or two.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def reach(files: Mapping[str, bytes], modules: Modules) -> Reached:
     """Follow the paths computed from `__file__` through a whole tree."""
     search = _Search(Tree(files), modules)
     paused = gc.isenabled()
-    gc.disable()  # parsing makes many nodes but no garbage; collecting would add 25% time
+    gc.disable()  # parsing creates many nodes but no garbage; collection would take 25% more time
     try:
         search.run()
     finally:
@@ -48,7 +48,7 @@ def reach(files: Mapping[str, bytes], modules: Modules) -> Reached:
 
 
 class _Search:
-    """A work list of files. New facts about a file's names are passed on to its importers."""
+    """A work list of files. New facts about a file's names are propagated to its importers."""
 
     def __init__(self, tree: Tree, modules: Modules) -> None:
         self.facts: dict[str, Facts] = {}
@@ -87,7 +87,7 @@ class _Search:
             return set()
         handed = {Imported(maker, export) for export in new}
         names = {export.name.encode() for export in new}
-        # A file that uses a name from a module must contain the name of the module too.
+        # A file that uses a name from a module must also contain the module's name.
         stem = maker.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
         return {
             user

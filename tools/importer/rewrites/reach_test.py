@@ -12,7 +12,7 @@ from tools.importer.rewrites.reach import reach
 
 _READS = ("open", "read_text", "read_bytes", "listdir", "glob")
 
-# Sources in which a path computed from `__file__` reaches a call. Each key describes how.
+# Source files in which a path computed from `__file__` reaches a call. Each key says how.
 _REACHED = {
     "at once": "open(__file__)",
     "joined": 'open(os.path.join(os.path.dirname(__file__), "x"))',

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A rewrite rule as data: the calls that it matches, their replacement, exemptions, and counts.
 
-A rule without a `target` rewrites nothing and is only a guard: in a tree with all patches, each
+A rule without a `target` rewrites nothing and is only a check: in a tree with all patches, each
 remaining call must have a recorded reason.
 """
 
@@ -28,7 +28,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Kept:
-    """Calls in a function that stay unchanged. `function` is a dotted name or `<module>`."""
+    """Calls in a function that remain unchanged. `function` is a dotted name or `<module>`."""
 
     path: str
     function: str
@@ -40,9 +40,9 @@ class Kept:
 class Rule:
     """A rewrite rule. Only `kept` calls of `guarded` names may use a path from `__file__`.
 
-    `expected` has the number of rewritten calls per file, by the first release with that number.
-    `kept` and `expected` are read from data (known_calls.py). `header` is the header of the rule's
-    patch, excluding the Subject.
+    `expected` contains the number of rewritten calls per file, by the first release with that
+    number. `kept` and `expected` are read from rewrites.txt (known_calls.py). `header` is the
+    header of the rule's patch, excluding the Subject.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Rule:
     expected: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def covers(self, path: str) -> bool:
-        """Return whether the rule applies to a file. In its patterns, `*` matches slashes too."""
+        """Return whether the rule applies to a file. In its patterns, `*` also matches slashes."""
         return any(fnmatchcase(path, pattern) for pattern in self.scope) and not any(
             fnmatchcase(path, pattern) for pattern in self.outside
         )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a rule on a tree; return the changed files and the findings (calls that no rule covers).
+"""Run a rewrite rule on a tree; return the changed files, and the calls that no rule covers.
 
-The result is generated again for each tree, never merged. A call that upstream has added is either
+The result is regenerated for each tree, never merged. A call that upstream has added is either
 rewritten, and then the expected number of matches in its file must be updated, or reported as a
 finding. `examine`, `look` and `decide` return findings; `run_rule`, `check_guards` and `decisions`
 raise UserError instead.
@@ -57,14 +57,14 @@ def regenerate(
     rules: Sequence[Rule] = RULES,
     modules: Modules | None = None,
 ) -> dict[str, Blob]:
-    """Return the files that the rule changes. Raises UserError as `run_rule` does."""
+    """Return the files that the rule changes. Raises UserError in the same cases as `run_rule`."""
     return dict(run_rule(find_rule(rule_name, rules), snapshot, label, modules=modules).files)
 
 
 def run_rule(
     rule: Rule, snapshot: Snapshot, label: str, *, modules: Modules | None = None
 ) -> Rewritten:
-    """Rewrite a tree. Raises UserError if match counts are wrong or guarded calls remain."""
+    """Rewrite a tree. Raises UserError if match counts are wrong or if no rule covers a call."""
     done = examine(rule, snapshot, label, modules=modules)
     refuse(done.findings, label)
     return done
@@ -73,7 +73,7 @@ def run_rule(
 def examine(
     rule: Rule, snapshot: Snapshot, label: str, *, modules: Modules | None = None
 ) -> Rewritten:
-    """Rewrite the matching calls in a tree, and return the other guarded calls as findings."""
+    """Rewrite the matching calls in a tree, and return calls that no rule covers as findings."""
     modules = Modules() if modules is None else modules
     files = _files(rule, snapshot)
     reached = reach(files, modules)
@@ -111,10 +111,10 @@ def examine(
 def check_guards(
     snapshot: Snapshot, label: str, *, rules: Sequence[Rule] = RULES, modules: Modules | None = None
 ) -> tuple[str, ...]:
-    """Raise UserError if a tree with all patches has guarded calls without a recorded reason.
+    """Raise UserError if a fully patched tree has remaining calls without a recorded reason.
 
-    Returns the files that use `__file__` but could not be parsed. With the `modules` that
-    `decisions` has used, only the files that the patches change are parsed.
+    Returns the files that use `__file__` but could not be parsed. With the cache `modules` that
+    `decisions` has filled, only the files that the patches change are parsed.
     """
     guarded = look(snapshot, rules=rules, modules=modules)
     refuse(guarded.findings, label)
@@ -124,7 +124,7 @@ def check_guards(
 def look(
     snapshot: Snapshot, *, rules: Sequence[Rule] = RULES, modules: Modules | None = None
 ) -> Guarded:
-    """Return the guarded calls without a recorded reason in a tree with all patches."""
+    """Return the remaining calls in a fully patched tree that have no recorded reason."""
     modules = Modules() if modules is None else modules
     trees: dict[tuple[str, ...], Reached] = {}
     findings: list[Finding] = []
@@ -146,7 +146,7 @@ def decisions(
     rules: Sequence[Rule] = RULES,
     modules: Modules | None = None,
 ) -> dict[str, Decision]:
-    """Return the rewritten files of the generated patches, as `decide` does.
+    """Return the rewritten files of the generated patches, like `decide`.
 
     Raises UserError if there are findings.
     """
@@ -209,7 +209,7 @@ def _files(rule: Rule, snapshot: Snapshot) -> dict[str, bytes]:
 def _sort_out(rule: Rule, sites: Sequence[Site]) -> tuple[dict[Kept, tuple[Site, ...]], list[Site]]:
     """Separate the kept calls from the others.
 
-    If a function has more calls than its exemption allows, none of them is kept.
+    If a function has more calls than its exemption allows, none of them are kept.
     """
     kept = {}
     taken: set[Site] = set()

@@ -65,7 +65,7 @@ def test_a_new_call_is_found_where_a_diff_would_not_see_it(tmp_path: Path) -> No
         "open(torch.util.__file__)]. Look whether each should be rewritten, then give v2 its numbers "
         "in patches/torch/rewrites.txt, or list it there as kept"
     )
-    # Once the user has recorded the new call, the rule rewrites both calls; no merge is needed.
+    # Once the user has recorded the new call, the rule rewrites both calls without a merge.
     known = _rule({"v1": {"torch/a.py": 1}, "v2": {"torch/a.py": 1, "torch/b.py": 1}})
     decided = decisions(series, new, "v2", rules=[known])
     carried = carry(series, record_base(series, _snapshot(_V1)), new, decisions=decided)
@@ -217,7 +217,7 @@ def _program(parts: tuple[list[str], str, bool, bool]) -> bytes:
 
 
 def _free(data: bytes) -> bytes:
-    """Rewrite one file with run_rule, expecting as many calls as the file contains."""
+    """Rewrite one file with run_rule. Its expected call count is set to the file's actual count."""
     snapshot = _snapshot({"torch/a.py": data})
     want = {"torch/a.py": _count(data)}
     done = run_rule(_rule({"v1": {path: n for path, n in want.items() if n}}), snapshot, "v1")

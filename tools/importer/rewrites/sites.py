@@ -19,8 +19,8 @@ _WRITES = frozenset("wax+")
 class Site:
     """The position, callee and text of a call. `start` and `end` are byte offsets in the file.
 
-    `column` counts bytes within the line, as in `ast`. A site does not refer to an `ast` node,
-    because that would keep the whole syntax tree in memory.
+    `column` counts bytes within the line, as in `ast`. A site holds no reference to an `ast` node,
+    because that would keep the entire syntax tree in memory.
     """
 
     path: str
@@ -40,7 +40,8 @@ class Site:
 def sites_in(flow: Flow, data: bytes) -> tuple[Site, ...]:
     """Return the calls whose first argument or receiver is a path derived from `__file__`.
 
-    Calls that write are excluded, because writing next to the sources is wrong even without a PAR.
+    Calls that write are excluded, because writing next to the sources is wrong even outside a PAR,
+    a single-file Python program.
     """
     module = flow.module
     calls = {call for node in flow.marks for call in _on(flow, node) if not _writes(call)}
