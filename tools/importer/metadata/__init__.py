@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metadata of third-party code: METADATA files, the bill of materials, and licence checks."""
+"""Metadata for third-party code: METADATA files, the bill of materials, and licence checks."""
 
 from tools.importer.metadata.licence import (
     ACKNOWLEDGE,

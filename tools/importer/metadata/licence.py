@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Detect a change to upstream's licence, to stop the import until the user has read the new text.
+"""Detect changes to upstream's licence, which stop the import until the user has read the text.
 
-Texts are compared by the sha256 of their words, so changes to white space are ignored, but a new
-year is not. No text is stored here. licence.json, next to METADATA, records the hash of each file.
+Licence texts are compared by the sha256 of their words, so changes to whitespace are ignored, but a
+new copyright year is not. Only the hash of each text is stored, in licence.json next to METADATA.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MARK = b"\xef\xbb\xbf"  # the byte order mark, which some editors write
 
 @dataclass(frozen=True)
 class LicenceRecord:
-    """The hashes of the licence files, by path. `changes` has messages, and is not stored."""
+    """The hashes of the licence files, by path. `changes` contains messages, and is not stored."""
 
     digests: Mapping[str, str]
     changes: tuple[str, ...] = field(default=(), compare=False)
@@ -52,10 +52,11 @@ def check_licence(
 ) -> LicenceRecord:
     """Return the licence record of `new`. Raises UserError if a changed text is not acknowledged.
 
-    `old` is the project's current tree, if available. It replaces a missing record, and error
+    `old` is the project's current tree, if available. It stands in for a missing record, and error
     messages show how `new` differs from it. If the origin of `new` never contains a file, its
-    record is kept. A file that no earlier origin could contain is recorded and reported as first
-    seen. `paths` are the licence files in upstream's repository, whatever paths an origin uses.
+    record is kept. A file that no earlier origin could contain is recorded, and reported as new.
+    `paths` are the paths of the licence files in upstream's repository, even if an origin uses
+    others.
     """
     old, new = whole(old) if old else None, whole(new)
     digests = dict(recorded.digests) if recorded else {}
@@ -91,7 +92,7 @@ def licence_file(project: Project) -> Path:
 def load_record(project: Project) -> LicenceRecord | None:
     """Return a project's licence record; None before its first import.
 
-    Raises UserError if the record is damaged.
+    Raises UserError if the record is corrupt.
     """
     file = licence_file(project)
     if not file.exists():
@@ -166,7 +167,7 @@ def _first_change(before: list[bytes], after: list[bytes]) -> str:
 
 
 def _lines(text: bytes) -> list[bytes]:
-    """Return the lines with white space normalised."""
+    """Return the lines with whitespace normalized."""
     return [b" ".join(line.split()) for line in text.removeprefix(_MARK).split(b"\n")]
 
 

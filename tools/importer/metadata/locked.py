@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the locked wheels and Bazel modules, and their licences. They have no METADATA files.
+"""Read the locked wheels and Bazel modules, which have no METADATA files, and their licences.
 
-Neither the lock nor MODULE.bazel states licences, so third_party/licences.json does. The licence of
-a package that it omits counts as unknown (NOASSERTION), never as free.
+Neither the lock files nor MODULE.bazel state licences, so third_party/licences.json does. The
+licence of a package that this file omits counts as unknown (NOASSERTION), never as free.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LOCK = "third_party/pypi/lock.json"
 
 @dataclass(frozen=True)
 class Locked:
-    """A wheel or module. `key` is its name in the lock, `licence` an SPDX expression or ""."""
+    """A wheel or module. `key` is its name in the lock file, `licence` an SPDX expression or ""."""
 
     key: str
     name: str
@@ -37,10 +37,10 @@ class Locked:
 
 @dataclass(frozen=True)
 class Wheels:
-    """The locked wheels. `direct` has the lock keys of the packages in requirements.in.
+    """The locked wheels. `direct` contains the lock keys of the packages in requirements.in.
 
-    `of_torch` has the keys of torch's requirements. `of_tests` has the keys of the test groups,
-    whose wheels no program contains.
+    `of_torch` contains the keys of torch's requirements. `of_tests` contains the keys of the test
+    groups, whose wheels are not part of any program.
     """
 
     packages: tuple[Locked, ...]
@@ -50,7 +50,7 @@ class Wheels:
 
 
 def wheels(workspace: Path) -> Wheels:
-    """Read the wheels in the lock files. Raises UserError if a file is missing or damaged."""
+    """Read the wheels in the lock files. Raises UserError if a file is missing or corrupt."""
     room = workspace / "third_party" / "pypi"
     licences = _licences(workspace, "pypi")
     of_torch = read_json(room / "lock.json").get("torch_requires")
@@ -118,7 +118,7 @@ def _wheel(key: str, row: Mapping[str, object], licence: str) -> Locked:
     if not isinstance(needs, list):
         raise TypeError(f"requires of {key} is not a list")
     distribution, version = str(row["distribution"]), str(row["version"])
-    # Package URLs have PyPI's normalised names, in lower case and with dashes.
+    # Package URLs use PyPI's normalized names, in lower case and with dashes.
     name = _key(distribution).replace("_", "-")
     return Locked(
         key=key,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A METADATA file, which describes a vendored dependency in the format of Android and google3.
 
-People write the name, the description, the HOMEPAGE url, `license_type` and `license_note` (an SPDX
-licence expression, omitted if there is none). The other fields are generated from the pin and the
-date of the upgrade.
+The name, the description, the HOMEPAGE url, `license_type` and `license_note` (an SPDX licence
+expression, omitted if there is none) are maintained by hand. The other fields are generated from
+the pin and the date of the upgrade.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Metadata:
     def at(
         self, version: str, urls: tuple[Url, ...], *, modifications: str, today: datetime.date
     ) -> Metadata:
-        """Return the metadata updated to a pin. The date changes only if the version does."""
+        """Return the metadata updated for a pin. The date changes only if the version does."""
         homepage = tuple(url for url in self.urls if url.type is UrlType.HOMEPAGE)
         return replace(
             self,

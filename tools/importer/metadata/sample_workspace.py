@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test support: a small workspace with a pin of each kind."""
+"""Test support: a small workspace with one pin of each kind."""
 
 from __future__ import annotations
 

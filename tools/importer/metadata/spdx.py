@@ -2,7 +2,7 @@
 """The bill of materials of the workspace: a deterministic SPDX 2.3 document in JSON.
 
 Its date is that of the last upgrade of a vendored dependency, and its namespace contains a hash of
-its content, so it depends on neither a clock nor random numbers.
+its content, so the document depends on neither the clock nor random numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NAMESPACES = "https://spdx.org/spdxdocs"
 _ROOT = "SPDXRef-workspace"
 _OWN_LICENCE = "Apache-2.0"
 
-# Tools that run only during a build or for formatting, so no artifact contains them.
+# Tools that run only during a build or for formatting, so they are not part of any artifact.
 _TOOLS = {"clang": "BUILD_TOOL_OF", "make": "BUILD_TOOL_OF", "buildifier": "DEV_TOOL_OF"}
 
 _Json = dict[str, object]
@@ -40,11 +40,11 @@ class Inventory:
     modules: Sequence[Locked]
 
     def replacement_of(self, wheel: str) -> str | None:
-        """Return the dependency that a build has in place of this wheel, if any."""
+        """Return the dependency that a build uses instead of this wheel, if any."""
         return next((each.name for each, _ in self.vendored if wheel in each.replaces), None)
 
     def wheel_id(self, wheel: str) -> str:
-        """Return the id of the package that a wheel's key stands for."""
+        """Return the id of the package that a wheel's key refers to."""
         replacement = self.replacement_of(wheel)
         return spdx_id("pypi", wheel) if replacement is None else spdx_id("vendored", replacement)
 
@@ -134,7 +134,7 @@ def _package(
         "SPDXID": key,
         "name": name,
         "versionInfo": version,
-        # Wheels and modules come from whatever index the machine is configured for.
+        # Wheels and modules are downloaded from whichever index the machine is configured to use.
         "downloadLocation": download or _UNKNOWN,
         "filesAnalyzed": False,
         "licenseConcluded": _UNKNOWN,
@@ -184,7 +184,7 @@ def _relation(left: str, kind: str, right: str) -> _Json:
 
 
 def _distinct(rows: Iterable[_Json]) -> list[_Json]:
-    """Return the rows in order, each once: a replaced wheel may repeat its project's relation."""
+    """Return the rows in order, without duplicates: a replaced wheel may repeat a relationship."""
     return [json.loads(text) for text in sorted({json.dumps(row) for row in rows})]
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read and write the subset of the protobuf text format that METADATA files use.
 
-The subset has `name: "text"` (in either kind of quotes; adjacent strings are joined), integers,
-symbols (enums, true, false), blocks `name { ... }`, and `#` comments, which are dropped. Lists in
-brackets, extensions and floats are rejected. `read` is the inverse of `write`.
+The subset consists of `name: "text"` (in either kind of quotes; adjacent strings are joined),
+integers, symbols (enums, true, false), blocks `name { ... }`, and `#` comments, which are dropped.
+Lists in brackets, extensions and floats are rejected. `read` is the inverse of `write`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _AS_THEY_ARE = "\"'\\?"
 
 
 class TextprotoError(ValueError):
-    """An error for text outside this subset. `line` counts from 1."""
+    """The error raised for text outside this subset. `line` counts from 1."""
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(f"line {line}: {message}")
@@ -89,7 +89,7 @@ def _escaped(character: str) -> str:
         return "\\n"
     if character == "\t":
         return "\\t"
-    # Three octal digits, because a hexadecimal escape would absorb a following digit.
+    # Always write three octal digits, because a hexadecimal escape would absorb a following digit.
     return f"\\{ord(character):03o}" if ord(character) < 32 or ord(character) == 127 else character
 
 

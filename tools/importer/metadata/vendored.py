@@ -24,8 +24,8 @@ class Vendored:
     """A dependency. `metadata` is the path of its METADATA file, relative to the workspace.
 
     `version` is upstream's tag and `release` the package's version (for torch: v2.13.0 and
-    2.13.0+cpu). `purls` are package URLs, the main one first. `needs` has the lock keys of the
-    wheels that it requires, and `replaces` those of the wheels in whose place a build has it.
+    2.13.0+cpu). `purls` are package URLs, the main one first. `needs` contains the lock keys of the
+    wheels that it requires, and `replaces` those of the wheels that a build replaces with it.
     """
 
     name: str
@@ -55,7 +55,7 @@ def projects(workspace: Path) -> list[Project]:
 
 
 def of_project(project: Project, pin: Mapping[str, object], needs: tuple[str, ...]) -> Vendored:
-    """Return a project at the version in the build's `pin`. Raises UserError for a bad pin."""
+    """Return a project at the version in the build's `pin`. Raises UserError for an invalid pin."""
     if project.builder == TREE:
         return _of_tree(project, parse_tree_pin(project.pin, dict(pin)), needs)
     wheel = pin.get("wheel")
@@ -93,7 +93,7 @@ def of_project(project: Project, pin: Mapping[str, object], needs: tuple[str, ..
 
 
 def _of_tree(project: Project, pin: TreePin, needs: tuple[str, ...]) -> Vendored:
-    """Return a project of the `tree` builder, whose pin may name any kind of origin."""
+    """Return a project that uses the `tree` builder, whose pin may name any kind of origin."""
     origin, version = pin.origin, pin.version or pin.tag
     urls: list[Url] = []
     purls: list[str] = []
@@ -177,7 +177,7 @@ def source_version(folder: str) -> str:
 
 
 def buildifier(workspace: Path) -> Vendored:
-    """Return the formatter of BUILD files. Raises UserError if its pin is incomplete."""
+    """Return buildifier, the BUILD file formatter. Raises UserError if its pin is incomplete."""
     pin = read_json(workspace / "third_party" / "buildifier" / "pin.json")
     try:
         version, sha256 = str(pin["version"]), str(pin["sha256"])
@@ -227,7 +227,7 @@ def cuda(workspace: Path) -> Vendored:
 
 
 def clang(workspace: Path) -> Vendored:
-    """Return the C and C++ toolchain as one dependency with many Debian packages.
+    """Return the C and C++ toolchain as one dependency that consists of many Debian packages.
 
     Raises UserError if its pins are incomplete.
     """

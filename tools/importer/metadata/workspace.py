@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generate the metadata of the workspace: all METADATA files and the bill of materials."""
+"""Generate the workspace's metadata: all METADATA files and the bill of materials."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def render_all(
 ) -> dict[str, bytes]:
     """Return the project's METADATA and the bill of materials, generated for a new pin.
 
-    `today` is the upgrade date that is written if the version changes. Raises UserError if an input
-    is missing or invalid.
+    `today` is recorded as the upgrade date if the version changes. Raises UserError if an input is
+    missing or invalid.
     """
     files = render_workspace(project.workspace, pins={project.name: pin}, today=today)
     own = project.metadata.relative_to(project.workspace).as_posix()
