@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generate a new project's settings, pin, metadata and empty series from an upstream release."""
+"""Generate a new project's settings, pin, metadata and empty patch series from a release."""
 
 from third_party.pypi.package_info import PackageInfo
 from tools.importer.beginning.first_files import first_files

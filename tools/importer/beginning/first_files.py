@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generate the files of a new project: settings, pin, metadata, an empty series and its base."""
+"""Generate a new project's files: settings, pin, metadata, an empty patch series and its base."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def first_files(
     *,
     today: datetime.date | None = None,
 ) -> dict[str, bytes]:
-    """Return the contents of the project's first files, by workspace path."""
+    """Return the contents of the project's initial files, by workspace path."""
     workspace = project.workspace
     with tempfile.TemporaryDirectory(prefix="series-") as scratch:
         series = {"series": _SERIES.format(name=project.name).encode()}
@@ -110,7 +110,8 @@ def _metadata(project: Project, info: PackageInfo) -> Metadata:
         (Url(UrlType.HOMEPAGE, info.homepage),) if info.homepage else (),
         "",
         datetime.date(1970, 1, 1),
-        # If upstream states no licence, a person must read it before the project may ship.
+        # If upstream declares no licence, a person must review the terms before the project may
+        # ship.
         LicenseType.NOTICE if licence else LicenseType.BY_EXCEPTION_ONLY,
         licence,
     )

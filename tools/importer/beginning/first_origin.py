@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parse the --origin of `init` into the origin's kind, its settings and the release."""
+"""Parse the --origin option of `init` into the origin's kind, its settings and the release."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ _FORMS = (
 class FirstOrigin:
     """An origin: its `kind` and `settings` in import.json, and its release.
 
-    `origin` selects the origin of the first import; None if the settings are enough to find the
-    release.
+    `origin` selects the origin of the first import; None if the settings alone identify it.
     """
 
     kind: str
@@ -37,12 +36,12 @@ class FirstOrigin:
 
     @property
     def origins(self) -> dict[str, dict[str, str]]:
-        """Return `origins` for import.json; empty if each import must name its origin."""
+        """Return the `origins` key for import.json; empty if each import must specify one."""
         return {self.kind: dict(self.settings)} if self.settings else {}
 
 
 def parse_origin(text: str, tag: str | None, tags: str | None, cwd: Path) -> FirstOrigin:
-    """Parse `text` as an origin. Raises UserError if it is invalid or names no release."""
+    """Parse `text` as an origin. Raises UserError if it is invalid or specifies no release."""
     match = _PACKAGE.fullmatch(text)
     if match:
         scheme, name, version = match.groups()
@@ -66,7 +65,7 @@ def parse_origin(text: str, tag: str | None, tags: str | None, cwd: Path) -> Fir
     kind = "directory" if path.is_dir() else "archive"
     settings = {"path": _with_release(os.fspath(path), tag, pattern)}
     if settings["path"] == os.fspath(path):
-        settings = {}  # the path does not contain the release, so each import names its own path
+        settings = {}  # the path does not contain the release, so each import needs a new path
     return FirstOrigin(kind, settings, tag, pattern, os.fspath(path))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface of builders. import.json names one under `builder`; the default is `tree`."""
+"""The interface of builders. import.json selects one with `builder`; the default is `tree`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools.importer.verify import Rebuilt
 
 
 class Builder(Protocol):
-    """The interface of a builder. All methods raise UserError for a bad pin."""
+    """The interface of a builder. All methods raise UserError for an invalid pin."""
 
     def origin_pin(self, project: Project) -> Mapping[str, object]:
         """Return the part of the pin from which `open_pin` opens upstream's tree."""
@@ -23,7 +23,7 @@ class Builder(Protocol):
     def after_import(
         self, project: Project, new: Snapshot, files: Mapping[str, bytes], report: Report
     ) -> dict[str, object] | None:
-        """Return the contents of pin.json for release `new` with the series `files`.
+        """Return the contents of pin.json for release `new` with the patch series `files`.
 
         Returns None if this builder does not support the origin; the build then stays at its
         current release.
@@ -32,7 +32,7 @@ class Builder(Protocol):
     def after_edit(
         self, project: Project, snapshot: Snapshot, series: Series, wheel: Callable[[], Path]
     ) -> tuple[bytes, str]:
-        """Return the bytes of pin.json and the tree hash for an edited series of the same release.
+        """Return the bytes of pin.json and the tree hash after an edit of the patch series.
 
         `wheel` returns the path of the pinned wheel, for builders that need it.
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of builders, by their name in import.json."""
+"""The table of builders, keyed by their names in import.json."""
 
 from __future__ import annotations
 

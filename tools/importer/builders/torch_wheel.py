@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The builder for torch: a published wheel with native libraries, our series, and files from seam/.
+"""The builder for torch: a published wheel with native libraries, our patches, and our seam/ files.
 
 Only the CPU wheel of the build's platform is supported. After an import from any other origin, the
-build stays at its current release. third_party/torch/unpack.py makes the tree both here and in the
-build.
+build stays at its current release. third_party/torch/unpack.py creates the tree both here and in
+the build.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _seam(project: Project) -> Path:
 
 
 def _with_hash(text: str, old: str, new: str) -> bytes:
-    """Replace only the hash and keep the rest of the file, which users also edit."""
+    """Replace only the hash and preserve the rest of the file, which users may have edited."""
     quoted = json.dumps(old)
     head, separator, tail = text.rpartition(quoted)
     assert separator, "read_pin has just read it"

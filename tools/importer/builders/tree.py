@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The builder for projects without compiled files: upstream's files with our series.
+"""The builder for projects without compiled files: upstream's files with our patches applied.
 
-It supports every origin. third_party/imported/unpack.py makes the same tree in the build.
+It supports every origin. third_party/imported/unpack.py creates the same tree in the build.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tools.importer.verify import Difference, Kind, Rebuilt
 
 
 class TreeBuilder:
-    """The builder that applies our series to upstream's files. Its pin is a TreePin."""
+    """The builder that applies our patches to upstream's files. Its pin is a TreePin."""
 
     def origin_pin(self, project: Project) -> Mapping[str, object]:
         return read_tree_pin(project.pin).origin
@@ -77,7 +77,7 @@ class TreeBuilder:
 
 
 def patched_entries(series: Series, snapshot: Snapshot) -> dict[str, Entry]:
-    """Return `snapshot`'s files with the series applied. Raises ApplyError if a patch fails."""
+    """Return `snapshot`'s files with the patches applied. Raises ApplyError if a patch fails."""
     absent = record_base(series, snapshot).absent
     tree = OverlaySnapshot(snapshot, apply_to_snapshot(series, snapshot, absent=absent))
     entries: dict[str, Entry] = {}

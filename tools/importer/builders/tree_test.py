@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The build makes the same tree from a pin as the importer."""
+"""Test that the build and the importer create the same tree from a pin."""
 
 from __future__ import annotations
 
