@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Start the importer (//tools/importer:import), with its pinned dependencies, from any python3.
+"""Run the importer (//tools/importer:import) with its pinned dependencies, from any python3.
 
-Bazel builds the importer. If no input of the build has changed since, this script starts the built
-program directly, because Bazel would take seconds to find out that nothing has changed. This script
-uses only the standard library of Python 3.9 or later. The importer is in tools/importer; see its
-README.
+Bazel builds the importer. If no build input has changed since the last build, this script starts
+the built program directly, because Bazel would need seconds to determine that nothing has changed.
+This script uses only the standard library of Python 3.9 or later. The importer is in
+tools/importer; see its README.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from collections.abc import Iterator
 _WORKSPACE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 _TARGET = "//tools/importer:import"
 _BUILT = os.path.join(_WORKSPACE, "bazel-bin", "tools", "importer", "import")
-_ENVIRONMENT = 3  # the importer's exit status for failures of the environment
+_ENVIRONMENT = 3  # the importer's exit status if the environment fails
 
-# A file with the start script of the last build, and the state of the inputs before that build. The
-# file is among Bazel's outputs. It is therefore missing after `bazel clean` or a build with other
-# options, and then the importer is built again.
+# A file that contains the start script of the last build, and the state of the inputs before that
+# build. It is stored in Bazel's output tree, so it does not exist after `bazel clean` or a build
+# with other options. The importer is then rebuilt.
 _STAMP = _BUILT + ".start"
-# The folders that contain all inputs of the build, apart from the files next to MODULE.bazel.
+# The folders that contain all build inputs, except for the files next to MODULE.bazel.
 # start_inputs_test compares them with Bazel's own list.
 FOLDERS = ("third_party", "tools")
-# Files in these folders that the importer itself writes and that are not inputs of the build.
+# Files in these folders that the importer itself writes. They are not build inputs.
 WRITTEN = frozenset({"METADATA", "import.json", "licence.json", "sbom.spdx.json"})
 
-# Show only Bazel's errors. Its other messages would be mixed with the importer's output.
+# Show only Bazel's errors. Its other messages would be interleaved with the importer's output.
 _QUIET = [
     "--ui_event_filters=-info,-debug,-warning",
     "--noshow_loading_progress",
@@ -39,7 +39,7 @@ _QUIET = [
 
 
 def main(arguments: list[str]) -> int:
-    """Replace this process with the importer. Return an exit status only if it cannot start."""
+    """Replace this process with the importer. Return an exit status only if that fails."""
     inputs = _state_of_inputs()
     text = _script_of_last_build(inputs) if inputs else None
     if text is None:
@@ -54,13 +54,13 @@ def main(arguments: list[str]) -> int:
         "BUILD_WORKSPACE_DIRECTORY": _WORKSPACE,
         "IMPORT_PY_CALLED_FROM": os.getcwd(),
     }
-    # Bazel wrote a bash script. Pass its text to bash, because the temporary file is deleted.
+    # Bazel wrote a bash script. Pass its text to bash, because the script file has been deleted.
     os.execvpe("bash", ["bash", "-c", text, "import.py", *arguments], environment)
 
 
 def _build() -> tuple[str, str]:
     """Build the importer with Bazel. Return (start script, error), one of which is empty."""
-    import subprocess  # not at the top, because a start without a build does not need them
+    import subprocess  # not at the top, because runs that need no build do not use them
     import tempfile
 
     options = list(_QUIET)
@@ -73,8 +73,9 @@ def _build() -> tuple[str, str]:
         print(line, file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix="import-py-") as scratch:
         script = os.path.join(scratch, "start")
-        # Let Bazel write a script instead of running the importer. This keeps Bazel's exit status
-        # and output separate from the importer's, and Bazel's lock free while the importer runs.
+        # Have Bazel write a script instead of running the importer. This keeps Bazel's exit status
+        # and output separate from the importer's, and leaves Bazel's lock free while the importer
+        # runs.
         bazelw = os.path.join(_WORKSPACE, "bazelw")
         command = [bazelw, "run", *options, f"--script_path={script}", _TARGET]
         try:
@@ -101,7 +102,7 @@ def _state_of_inputs() -> str:
 
 
 def _files(folder: str, *, deep: bool) -> Iterator[str]:
-    """For each file in `folder`, yield a line that changes if the file is written or replaced."""
+    """For each file in `folder`, yield a line that changes if the file is modified or replaced."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
@@ -120,7 +121,7 @@ def _script_of_last_build(inputs: str) -> str | None:
     try:
         with open(_STAMP, encoding="utf-8", errors="strict") as file:
             info = os.fstat(file.fileno())
-            # The script will be run, so no other user may be able to write it.
+            # The script will be executed, so other users must not be able to modify it.
             if info.st_uid != os.geteuid() or stat.S_IMODE(info.st_mode) & 0o022:
                 return None
             remembered = file.read()
@@ -131,7 +132,7 @@ def _script_of_last_build(inputs: str) -> str | None:
 
 
 def _remember(inputs: str, script: str) -> None:
-    """Store the script for later starts. If that fails, the next start runs Bazel again."""
+    """Cache the script for later runs. If that fails, the next run calls Bazel again."""
     new = f"{_STAMP}.{os.getpid()}"
     try:
         head = f"{_state(os.stat(_BUILT))}\n{inputs}\n\n"

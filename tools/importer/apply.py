@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Apply a series strictly: exact context at the exact line, or nothing at all.
+"""Apply a patch series strictly: exact context at the exact line, or nothing at all.
 
 Fuzz and offsets are not supported, because a hunk that matches elsewhere could silently change the
-wrong place. The whole series is applied in memory first. Files are written only if every hunk fits,
-each to a temporary file that is then renamed.
+wrong place. The whole series is applied in memory first. Files are written only if every hunk
+applies, each to a temporary file that is then renamed.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _FIX = "Refresh the patch against this tree, or drop it if upstream took it"
 
 
 class ApplyError(UserError):
-    """An error for a patch that does not fit. The message says where and why."""
+    """The error raised if a patch does not apply. The message says where and why."""
 
 
 def apply_series(series: Series, tree: Path, *, absent: Collection[str] = ()) -> list[str]:
     """Patch `tree` in place and return the changed paths, sorted.
 
-    No file is written unless all hunks fit. Changes to `absent` paths, which the tree's origin
-    never contains, are skipped.
+    No file is written unless all hunks apply. Changes to `absent` paths are skipped. The tree's
+    origin never contains these paths: a wheel, for example, has no C++ sources.
     """
     changed = patched_files(series, tree, absent=absent)
     for path, blob in changed.items():
@@ -48,7 +48,7 @@ def apply_series(series: Series, tree: Path, *, absent: Collection[str] = ()) ->
 def patched_files(
     series: Series, tree: Path, *, absent: Collection[str] = ()
 ) -> dict[str, Blob | None]:
-    """Return the new content of every file that the series touches; None for a deleted file."""
+    """Return the new content of every file that the patches touch; None for a deleted file."""
     work: dict[str, Blob | None] = {}
     for patch in series.patches:
 
@@ -77,10 +77,10 @@ def apply_patch(
 
 
 def check_parents(work: Mapping[str, Blob | None], has_file: Callable[[str], bool]) -> None:
-    """Raise ApplyError if a path's parent is a file or a link.
+    """Raise ApplyError if a path's parent is a file or a symlink.
 
-    Writing through a link could leave the tree. `has_file` returns whether the unpatched tree
-    contains a path.
+    Writing through a symlink could write outside the tree. `has_file` returns whether the unpatched
+    tree contains a path.
     """
     for path, blob in work.items():
         parts = path.split("/") if blob is not None else []
@@ -96,7 +96,7 @@ def check_parents(work: Mapping[str, Blob | None], has_file: Callable[[str], boo
 def apply_diff(
     name: str, diff: FileDiff, files: Mapping[str, Blob | None]
 ) -> dict[str, Blob | None]:
-    """Return the new contents of the files that `diff` changes; `files` has their old contents."""
+    """Return the new contents of the files that `diff` changes, given the old contents `files`."""
     where = f"{name}: {shown(diff.path)}"
     before = files[diff.old_path] if diff.old_path is not None else None
     _check_presence(where, diff, files)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A series applies at exactly its recorded lines, or not at all."""
+"""A patch series applies at exactly its recorded lines, or not at all."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_applying_a_diff_gives_the_new_text(
 def test_a_shifted_text_is_never_patched_in_the_wrong_place(
     old: list[bytes], new: list[bytes], extra: bytes
 ) -> None:
-    """A patch must not apply to shifted text, unless equal text is now at its line numbers."""
+    """A patch must not apply to shifted text, unless identical text is now at its line numbers."""
     before, after = b"".join(old), b"".join(new)
     for diff in parse_diff(_diff(before, after)):
         try:

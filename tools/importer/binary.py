@@ -13,12 +13,13 @@ from dataclasses import dataclass
 _HEAD = re.compile(rb"^(literal|delta) (\d{1,10})$")
 _LINE_BYTES = 52  # the number of data bytes per line, as in git
 _LENGTHS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-# Limit the memory that a malicious size can allocate. The largest upstream source is far smaller.
+# The maximum output size, so that a malicious size field cannot exhaust memory. The largest
+# upstream source file is far smaller.
 _LIMIT = 1 << 27
 
 
 class BinaryError(ValueError):
-    """An error for a binary patch that is malformed or does not apply."""
+    """The error raised if a binary patch is malformed or does not apply."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Binary:
 def read_binary(lines: Sequence[bytes], index: int, old: str, new: str) -> tuple[Binary, int]:
     """Parse the lines after `GIT binary patch`. Returns the change and the index of the next line.
 
-    Raises BinaryError if the lines are damaged.
+    Raises BinaryError if the lines are malformed.
     """
     forward, index = _side(lines, index)
     backward = None
@@ -52,12 +53,12 @@ def read_binary(lines: Sequence[bytes], index: int, old: str, new: str) -> tuple
 
 
 def apply_side(side: Side, other: bytes) -> bytes:
-    """Return the file that `side` describes, given the bytes of the other side."""
+    """Return the file contents that `side` describes, given the bytes of the other side."""
     return _apply_delta(side.data, other) if side.delta else side.data
 
 
 def write_literal(data: bytes) -> bytes:
-    """Return `data` as a `literal` side of a binary patch, with the empty line that ends it."""
+    """Return `data` as a `literal` side of a binary patch, including the terminating empty line."""
     out = [b"literal %d\n" % len(data)]
     packed = zlib.compress(data, 9)
     for start in range(0, len(packed), _LINE_BYTES):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A damaged diff is parsed as it stands, or rejected with a one-line error.
+"""A corrupt diff is either parsed as is, or rejected with a one-line error.
 
-Diffs written by git are damaged at random: bits, lines, headers, counts, names. An accepted diff
-survives a round trip, stays inside the tree, and has the same effect as with git. A rejected diff
-changes no file.
+The tests randomly corrupt bits, lines, headers, counts and names of diffs written by git. An
+accepted diff survives a round trip, stays inside the tree, and has the same effect as with git. A
+rejected diff changes no file.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ _COUNT = re.compile(rb"\d+")
 
 @st.composite
 def _damaged(draw: st.DrawFn) -> bytes:
-    """Draw one to three of the diffs, with up to four defects in all."""
+    """Draw one to three of the diffs, with up to four defects in total."""
     lines = b"".join(draw(st.lists(st.sampled_from(_DIFFS), min_size=1, max_size=3))).split(b"\n")
     for _ in range(draw(st.integers(0, 4))):
         index = draw(st.integers(0, len(lines) - 1))

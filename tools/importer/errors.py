@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The errors that end a command, and their exit statuses.
 
-A message is one line: the problem, its location, the value found, and the next step. Any other
-exception is a bug in the importer and keeps its traceback.
+A message is one line: the problem, its location, the actual value, and the next step. Any other
+exception is a bug in the importer, and its traceback is shown.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class UserError(ValueError):
 
 
 class EnvironmentProblem(RuntimeError):
-    """A failure of the environment: the network, the disk or a tool.
+    """An error in the environment: the network, the disk or an external tool.
 
-    If a tool failed, the message names it, its exit status and its output.
+    If a tool failed, the message contains its name, exit status and output.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Damaged and malicious patches cause one-line errors and use little memory."""
+"""Corrupt and malicious patches cause one-line errors and use little memory."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_git_reads_the_same_two_names() -> None:
 
 
 def _bomb() -> bytes:
-    """Return a 2,000-byte patch that inflates to two million bytes, but states a size of 1."""
+    """Return a 2,000-byte patch that inflates to two million bytes, but declares a size of 1."""
     lines = write_literal(b"\0" * 2_000_000).split(b"\n", 1)[1]
     return (
         b"diff --git a/x b/x\nnew file mode 100644\nindex %b\nGIT binary patch\nliteral 1\n%b"
@@ -214,7 +214,7 @@ def _delta(size: bytes, promised: bytes, operations: bytes) -> binary.Side:
 @pytest.mark.parametrize(
     ("delta", "message"),
     [
-        # This delta copies all 64 KiB ten thousand times, but states a result of one byte.
+        # This delta copies all 64 KiB ten thousand times, but declares a result of one byte.
         (_delta(b"\x80\x80\x04", b"\x01", b"\x80" * 10_000), "its header says 1"),
         (_delta(b"\x80\x80\x04", b"\xff" * 8 + b"\x01", b""), "over the limit"),
         (_delta(b"\x80" * 100_000, b"", b""), "a size that git does not write"),
@@ -345,7 +345,7 @@ def test_a_header_with_carriage_returns_is_read() -> None:
 
 
 def test_a_million_hunks_stay_small() -> None:
-    """Memory use depends on the size of the patch, not on the sizes stated in it."""
+    """Memory use depends on the size of the patch, not on the sizes declared in it."""
     program = (
         "from tools.importer.unified import parse_diff\n"
         "text = b'--- a/x\\n+++ b/x\\n' + b'@@ -1,0 +1 @@\\n+x\\n' * 100_000\n"

@@ -23,7 +23,7 @@ _LETTERS = {value: key for key, value in _CONTROLS.items()}
 
 
 class NameProblem(ValueError):
-    """An error for a name that no patch may use. The message has the name and the reason."""
+    """The error raised for a name that no patch may use. The message has the name and reason."""
 
 
 def unquote(name: bytes) -> bytes:
@@ -84,10 +84,10 @@ def plain_path(name: bytes) -> str:
 
 
 def escapes(path: str, target: str) -> bool:
-    """Return whether a symlink at `path` with this `target` may lead out of the tree.
+    """Return whether a symlink at `path` with this `target` may point outside the tree.
 
-    It may if `..` follows a name, because the name may itself be a link, and `..` is then the
-    parent of that link's target.
+    It may if `..` follows a name, because that name may itself be a symlink, and `..` is then the
+    parent of its target.
     """
     parts = [part for part in target.split("/") if part not in ("", ".")]
     climbs = len(parts) - len(list(itertools.dropwhile(lambda part: part == "..", parts)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reject a directory that other users can write to, because they may have filled it."""
+"""Reject a directory that other users can write to, because they may have tampered with it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from tools.importer.errors import UserError
 
 
 def check_own(directory: Path, step: str, *, link: bool = False) -> None:
-    """Raise UserError if other users may have filled `directory`. It need not exist.
+    """Raise UserError if other users may have written to `directory`, which need not exist.
 
-    With `link`, a symlink to a safe directory is also accepted. The error ends with `step`.
+    With `link`, a symlink to a safe directory is also accepted. The error message ends with `step`,
+    the next step.
     """
     try:
         status = directory.stat() if link else directory.lstat()

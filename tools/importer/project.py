@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of an imported project: origins, release names, chosen files, pin and patches.
+"""The settings of an imported project: origins, release names, selected files, pin, patches.
 
-They are in third_party/<name>/import.json; README.md has a table of the keys.
+They are stored in third_party/<name>/import.json; README.md has a table of the keys.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SEE = "tools/importer/README.md has the keys"
 
 @dataclass(frozen=True)
 class Licence:
-    """The expected licence: an SPDX expression, or "", and the files that have its text."""
+    """The expected licence: an SPDX expression or "", and the files that contain its text."""
 
     expression: str = ""
     files: tuple[str, ...] = ("LICENSE", "NOTICE")
@@ -49,7 +49,7 @@ class Licence:
 
 @dataclass(frozen=True)
 class Labels:
-    """The patterns that name series directories, for releases and for commits of a branch."""
+    """The patterns that name patch series directories, for releases and for commits on a branch."""
 
     release: str = "{tag}"
     branch: str = "{commit}"
@@ -57,7 +57,7 @@ class Labels:
 
 @dataclass(frozen=True)
 class Project:
-    """An imported project, with absolute paths. `origins` has the settings by origin kind."""
+    """An imported project, with absolute paths. `origins` maps origin kinds to their settings."""
 
     workspace: Path
     name: str
@@ -83,14 +83,14 @@ class Project:
 
     @property
     def distributions(self) -> frozenset[str]:
-        """The names on PyPI that this project has, normalised as in the locks of wheels."""
+        """Return this project's names on PyPI, normalized as in the lock files for wheels."""
         names = (
             self.origins.get(kind, {}).get("project", self.name) for kind in ("sdist", "wheel")
         )
         return frozenset(re.sub(r"[-_.]+", "_", name).lower() for name in names)
 
     def series_of(self, label: str) -> Path:
-        """Return the directory of the series named `label`."""
+        """Return the directory of the patch series named `label`."""
         return self.series / label
 
     def version_of(self, tag: str) -> str | None:
@@ -103,7 +103,7 @@ class Project:
         return self.tags.replace("{version}", version).replace("*", version)
 
     def label_of(self, pin: Mapping[str, object]) -> str | None:
-        """Return the name of the series for an origin's pin; None without a tag and a commit."""
+        """Return the patch series' name for an origin's pin; None if it has no tag or commit."""
         tag, commit, ref = (pin.get(key) for key in ("tag", "commit", "ref"))
         if isinstance(tag, str):
             version = self.version_of(tag) or tag
@@ -193,7 +193,7 @@ class _Settings:
         self.data = data
 
     def error(self, key: str, fault: str) -> UserError:
-        """Return the error for the value of a key."""
+        """Return the error for an invalid value of a key."""
         value = json.dumps(self.data.get(key))
         return UserError(f"{self.file}: key '{key}' is {value}, {fault}. Correct it; {_SEE}")
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The output of a command: to a terminal, as plain lines, or as a JSON document.
+"""The output of a command: to a terminal, as plain lines of text, or as a JSON document.
 
 Result lines go to standard output, but progress never does. On a terminal, progress is a bar.
-Otherwise, each step that takes more than a second gets a line on standard error. With `--json`,
+Otherwise, each step that takes more than a second prints a line to standard error. With `--json`,
 standard output is a single document.
 """
 
@@ -33,20 +33,20 @@ class Progress(Protocol):
 
 
 class Report(Protocol):
-    """The interface through which commands and libraries write output, instead of printing it."""
+    """The interface through which commands and libraries produce output, instead of printing it."""
 
     def say(self, line: str) -> None:
         """Show a line to the user."""
 
     def progress(self, label: str, total: int | None = None) -> AbstractContextManager[Progress]:
-        """Show the progress of a step within this context. `total` is None if it is unknown."""
+        """Show the progress of a step within this context. `total` is None if unknown."""
 
     def result(self, data: Mapping[str, object]) -> None:
         """Write the machine-readable result as JSON data. Call this once per command."""
 
 
 def make_report(*, as_json: bool, out: TextIO | None = None, err: TextIO | None = None) -> Report:
-    """Return a JSON report if `as_json` is set, else one for a terminal or in plain lines."""
+    """Return a JSON report if `as_json` is set, else a terminal report or a plain-text report."""
     out, err = out or sys.stdout, err or sys.stderr
     if as_json:
         return JsonReport(out)
@@ -81,7 +81,7 @@ def _drop(file: TextIO) -> None:
 
 
 class PlainReport:
-    """A report in plain lines, for logs and pipes."""
+    """A report as plain lines of text, for logs and pipes."""
 
     def __init__(self, out: TextIO, err: TextIO) -> None:
         self._out, self._err = out, err
@@ -102,11 +102,11 @@ class PlainReport:
 
 
 class TerminalReport:
-    """A report in lines, with progress bars below them while steps are running."""
+    """A report as lines of text, with progress bars below them while steps are running."""
 
     def __init__(self, out: TextIO) -> None:
-        # Imported lazily, because importing rich takes as long as a short command, and scripts
-        # never need it.
+        # Imported lazily, because importing rich takes as long as running a short command, and
+        # scripts never need it.
         from rich.console import Console
 
         self._console = Console(file=out)
@@ -166,7 +166,7 @@ class _NoProgress:
 
 
 class _PlainProgress:
-    """Progress as a line after the first second of a step, then every ten seconds."""
+    """Progress shown as a line after the first second of a step, then every ten seconds."""
 
     def __init__(self, label: str, total: int | None, err: TextIO) -> None:
         self._label, self._total, self._err = label, total, err
@@ -208,7 +208,7 @@ def _bars(console: object) -> RichProgress:
         TaskProgressColumn(),
         TimeElapsedColumn(),
         console=console,
-        transient=True,  # a line replaces the bar of a finished step
+        transient=True,  # a line of text replaces the bar of a finished step
         redirect_stdout=False,
         redirect_stderr=False,
     )

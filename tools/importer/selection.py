@@ -36,7 +36,7 @@ class Selection:
         return None if self._excluded.fullmatch(moved) else moved
 
     def upstreams(self, path: str) -> str:
-        """Return upstream's path for one of ours, even for a file that only a patch adds."""
+        """Return upstream's path for one of our paths, even for a file that only a patch adds."""
         for old, new in sorted(self.move.items(), key=lambda row: (-len(row[1]), row)):
             if path.startswith(new) and self._moved(old + path[len(new) :]) == path:
                 return old + path[len(new) :]
@@ -102,7 +102,7 @@ class SelectedSnapshot:
         return self._selection.ours(path)
 
     def upstreams(self, path: str) -> str:
-        """Return upstream's path for one of ours, even for a file that only a patch adds."""
+        """Return upstream's path for one of our paths, even for a file that only a patch adds."""
         return self._paths.get(path) or self._selection.upstreams(path)
 
     def carries(self, path: str) -> bool:
@@ -113,7 +113,7 @@ class SelectedSnapshot:
 
 
 def whole(snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot from which `snapshot` is selected; `snapshot` itself if it is whole."""
+    """Return the full snapshot behind `snapshot`, or `snapshot` itself if it is complete."""
     return snapshot.below if isinstance(snapshot, SelectedSnapshot) else snapshot
 
 

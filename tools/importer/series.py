@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a patch series: a directory of `<subject>.patch` files, and `series`, which orders them.
+"""Read a patch series: `<subject>.patch` files, and the file `series`, which orders them.
 
-A patch begins with a header, one `Key: value` per line. A line that starts with white space
+A patch begins with a header, one `Key: value` per line. A line that starts with whitespace
 continues the previous value. The header ends at the first empty line; prose may follow. The diff
 begins at the first `diff --git` or `---`.
 """
@@ -33,7 +33,7 @@ TEMPLATE = {
 }
 
 PATCH_NAME = re.compile(r"[a-z0-9][a-z0-9-]*\.patch")
-# These limits exceed the needs of any hand-written header. A file that exceeds one is not a patch.
+# These limits exceed the needs of any hand-written header. A file that exceeds them is not a patch.
 _HEADER_LINES = 200
 _HEADER_LINE = 4000
 _KEY = re.compile(r"([A-Z][A-Za-z-]*):(?:\s+(.*))?$")
@@ -41,12 +41,12 @@ _BUDGET = re.compile(r"(\d+)(?: lines?)?(?:, (\d+) files?)?")
 
 
 class SeriesError(UserError):
-    """A defect in a series. The message names the file and line, and says how to fix it."""
+    """A defect in a patch series. The message names the file and line, and says how to fix it."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """The most lines that a patch may add and, unless None, the most files that it may touch."""
+    """The maximum number of lines that a patch may add and, unless None, of files it may touch."""
 
     lines: int
     files: int | None = None
@@ -81,20 +81,20 @@ class Patch:
 
 @dataclass(frozen=True)
 class Series:
-    """The patches of a directory, in the order in which they apply."""
+    """The patches in a directory, in the order in which they apply."""
 
     root: Path
     patches: tuple[Patch, ...]
 
     @property
     def digest(self) -> str:
-        """The sha256 over the names, order and bytes of the patches."""
+        """The sha256 of the names, order and bytes of the patches."""
         rows = "".join(f"{patch.digest}  {patch.name}\n" for patch in self.patches)
         return hashlib.sha256(rows.encode()).hexdigest()
 
 
 def load_series(root: Path) -> Series:
-    """Read and check `root`/series and its patches. Raises SeriesError for the first defect."""
+    """Read and validate `root`/series and its patches. Raises SeriesError for the first defect."""
     index = root / "series"
     if not index.is_file():
         raise SeriesError(f"{index}: no such file. A series directory needs it: list the patches")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface of a pinned upstream tree, whatever its origin."""
+"""The interface of a pinned upstream tree, regardless of its origin."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Snapshot(Protocol):
 
     @property
     def pin(self) -> Mapping[str, object]:
-        """The JSON data that fetches exactly this tree again: `kind`, then names and hashes."""
+        """The JSON data from which this exact tree can be fetched: `kind`, names and hashes."""
 
     def paths(self) -> Collection[str]:
         """Return the paths of all files, relative to upstream's repository."""
@@ -65,7 +65,7 @@ class Snapshot(Protocol):
 
 
 class DictSnapshot:
-    """A tree in memory, for tests and for trees that a command computes."""
+    """An in-memory tree, for tests and for trees that a command computes."""
 
     def __init__(
         self,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that tools/import.py would notice a change to any build input that Bazel lists."""
+"""Test that tools/import.py detects a change to any build input that Bazel lists."""
 
 from __future__ import annotations
 

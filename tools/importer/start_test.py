@@ -13,7 +13,7 @@ import pytest
 
 _START = Path(__file__).parents[1] / "import.py"
 
-# A fake bazelw, which prints to both outputs, builds a program and writes a script that starts it.
+# A fake bazelw, which prints to stdout and stderr, builds a program, and writes its start script.
 _BAZELW = """#!/bin/sh
 echo "Bazel's words"
 echo "Bazel's other words" >&2
@@ -72,7 +72,7 @@ def test_the_importers_output_and_status_come_through_alone(
         "Bazel's words",
         "Bazel's other words",
     ]
-    # bazelw must run in the workspace, although the importer was started elsewhere.
+    # bazelw must run in the workspace, even if the importer was started elsewhere.
     assert (workspace.parent / "cwd").read_text().strip() == str(workspace)
 
 

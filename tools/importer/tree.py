@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hash a directory tree: its names, contents, executable bits and symlink targets.
 
-Timestamps, owners and empty directories are ignored, so equal trees have equal hashes on every
-machine. The hash is the sha256 of lines `<mode> <sha256> <path>`, sorted by the bytes of the path.
-Modes are git's: 100644, 100755, and 120000 for a symlink, whose digest is the sha256 of its target.
+Timestamps, owners and empty directories are ignored, so identical trees have identical hashes on
+every machine. The hash is the sha256 of the lines `<mode> <sha256> <path>`, sorted by the bytes of
+the path. Modes are git's: 100644, 100755, and 120000 for a symlink, whose digest is the sha256 of
+its target.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def tree_hash(root: Path) -> str:
 
 
 def tree_entries(root: Path) -> dict[str, Entry]:
-    """Return an entry for every file and link under `root`, by its path with slashes."""
+    """Return an entry for every file and link under `root`, by its path with forward slashes."""
     top = os.fspath(root)
     return {path: _entry(os.path.join(top, path), link) for path, link in _files(top, "")}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pin of a project whose tree is upstream's files with our series applied."""
+"""The pin of a project whose tree is upstream's files with our patches applied."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TEXTS = ("tag", "tree_hash")
 
 @dataclass(frozen=True)
 class TreePin:
-    """The content of pin.json. `tag` names the series; `origin` pins upstream's files by hash.
+    """The content of pin.json. `tag` names the release; `origin` pins upstream's files by hash.
 
     `previous` holds the tag, the origin and the tree hash of the previous release.
     """

@@ -73,6 +73,6 @@ def test_a_link_in_place_of_the_root_is_followed(
 
 
 def test_large_files_are_read_whole(tmp_path: Path) -> None:
-    data = bytes(range(256)) * (9 << 10)  # takes three reads, of which the last is shorter
+    data = bytes(range(256)) * (9 << 10)  # takes three reads, the last of which is shorter
     (tmp_path / "large").write_bytes(data)
     assert file_digest(tmp_path / "large") == hashlib.sha256(data).hexdigest()

@@ -2,9 +2,9 @@
 """Parse unified diffs.
 
 Diffs are bytes, not text, because upstream files may have CRLF line endings, any encoding, or no
-newline at the end, and a patch must reproduce all of that exactly. The dialect is git's: changed,
-added, deleted and renamed files, modes, symlinks, binary files and quoted names. Copies are
-rejected; a patch must add the copy as a new file.
+final newline, and a patch must reproduce all of this exactly. The dialect is git's: changed, added,
+deleted and renamed files, modes, symlinks, binary files and quoted names. Copies are rejected; a
+patch must add the copy as a new file.
 """
 
 from __future__ import annotations
