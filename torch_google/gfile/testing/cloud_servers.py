@@ -55,6 +55,8 @@ def _gs() -> dict[str, object]:
     os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
     emulator = importlib.import_module("gcp_storage_emulator.server")
     server = emulator.create_server("127.0.0.1", 0, in_memory=True)
+    # Before atexit functions run, the interpreter waits for all threads that are not daemons.
+    server._api.daemon = True
     server.start()
     atexit.register(server.stop)
     port = server._api._httpd.server_port
