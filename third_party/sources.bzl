@@ -9,10 +9,10 @@ load("//third_party/fetch:source_archive.bzl", _source_archive = "source_archive
 
 source_archive = _source_archive
 
-# Debian's tarball is upstream's own if the two hashes are equal. Otherwise Debian removed files
-# that it may not distribute, none of which the build compiles. A pin without `urls` is fetched only
-# from Debian. `version` is for METADATA, if the folder's name does not contain the version.
-# `licences` lists the files of the licence that we chose, if a project offers several.
+# Debian's tarball is identical to upstream's if `debian_sha256` equals `sha256`. Otherwise Debian
+# removed files that it may not distribute, none of which the build compiles. A pin without `urls`
+# is fetched only from Debian. `version` is for METADATA, if the folder's name does not contain the
+# version. `licences` lists the files of the licence that we chose, if a project offers several.
 # `licence_comment` names a source file whose first comment is the licence.
 _SOURCES = {
     "abseil": dict(

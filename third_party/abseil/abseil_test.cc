@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests command-line flags, log messages in a sink, and Status.
+// Tests Abseil's command-line flags, log sinks and Status.
 #include <cstdio>
 #include <string>
 #include <vector>

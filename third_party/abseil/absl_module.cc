@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Python module `_absl`, which gives access to Abseil's C++ log and flags
-// in an interpreter that is linked with Abseil. Its callers decide how to use
-// them.
+// in an interpreter that is linked with Abseil. The module sets no policy:
+// Python code chooses the log levels and flag values.
 
 #include <Python.h>
 #include <errno.h>
@@ -31,7 +31,8 @@ namespace {
 //
 // A message may come from a thread that does not hold the GIL, even from one
 // that the holder of the GIL is waiting for, so this code never calls Python.
-// A reader in another thread turns these lines into log records.
+// Python code can read these lines in another thread and turn them into log
+// records.
 class Tagged : public absl::LogSink {
  public:
   void Send(const absl::LogEntry& entry) override {

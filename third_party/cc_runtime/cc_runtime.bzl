@@ -18,7 +18,7 @@ _LICENCES = [
     "/usr/share/licenses/glibc",
 ]
 
-# A PAR contains this statement if the machine that built it lacks the licence texts.
+# The text to pack into a PAR if the licence files are missing on the machine that builds it.
 _STATEMENT = """\
 This program has parts of GCC's runtime (libgcc, libstdc++), under GPL-3.0-or-later WITH
 GCC-exception-3.1, and of the GNU C library, under LGPL-2.1-or-later. The machine that built it has

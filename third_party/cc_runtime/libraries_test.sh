@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Tests that each copied library loads without the others, and that versions.json names its release.
+# Tests that each copied library loads without the others, and that versions.json records its
+# release.
 # usage: libraries_test.sh VERSIONS_JSON LIBRARY...
 set -eu
 versions=$1

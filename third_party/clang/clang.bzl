@@ -8,8 +8,8 @@ tree's programs on the tree's own C library. The machine needs `/bin/sh` but no 
 load("//third_party/fetch:apt.bzl", "apt_download_all")
 load(":packages.bzl", "PACKAGES")
 
-# The environment variable with the address of a Debian mirror, up to but excluding `/pool`. It is
-# for machines that lack apt or whose apt settings do not include Debian 12.
+# The environment variable that contains the URL of a Debian mirror, without `/pool`. It is needed
+# on machines that lack apt or whose apt settings do not include Debian 12.
 MIRROR = "DEBIAN_MIRROR"
 
 # The programs in bin/, which are links to launch.sh.
@@ -34,7 +34,8 @@ _UNUSED = [
     "usr/share",
 ]
 
-# Packages with the licences of the C and C++ runtime, parts of which are linked into each program.
+# Packages that contain the licences of the C and C++ runtimes, parts of which are linked into each
+# program.
 _LICENCES = ["gcc-12-base", "libc6"]
 
 def unavailable(files, reason):

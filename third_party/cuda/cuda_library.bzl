@@ -20,7 +20,7 @@ _FLAGS = [
     "-g0",
     "-fPIC",
     "-Wall",
-    # clang 19 fully supports CUDA up to 12.5. README.md says why it is used with CUDA 12.9.
+    # clang 19 fully supports CUDA up to 12.5. README.md explains why it is used with CUDA 12.9.
     "-Wno-unknown-cuda-version",
     "-ffile-compilation-dir=.",
     "-Wno-builtin-macro-redefined",

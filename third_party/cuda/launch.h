@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One-line errors for kernels that cannot run. They contain the operation, the
-// reason and the next step. The functions are static, because their messages
-// contain the architectures of the cuda_library that includes this header.
+// One-line errors for kernels that cannot run. Each error states the operation,
+// the reason and the next step. The functions are static, because their
+// messages contain the architectures of the cuda_library that includes this
+// header.
 
 #ifndef TORCH_GOOGLE_CUDA_LAUNCH_H_
 #define TORCH_GOOGLE_CUDA_LAUNCH_H_

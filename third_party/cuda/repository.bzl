@@ -20,7 +20,8 @@ _FILES = {
     "nvvm/libdevice/libdevice.10.bc": ("nvcc", "nvidia/cuda_nvcc/nvvm/libdevice/libdevice.10.bc"),
 }
 
-# Maps a wheel to its folder of headers. The contents of all these folders go to `toolkit/include`.
+# Maps a wheel to its folder of headers. The contents of all these folders are merged into
+# `toolkit/include`.
 _HEADERS = {
     "cccl": "nvidia/cuda_cccl/include",
     "nvcc": "nvidia/cuda_nvcc/include",

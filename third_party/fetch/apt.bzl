@@ -5,7 +5,7 @@ The pool keeps a file under one path as long as any release needs it, and our ow
 So no package index is downloaded, and apt's state is neither read nor written.
 """
 
-# apt's own downloader, which honors the machine's proxies, credentials and mirror methods.
+# apt's own downloader, which honors the host's proxies, credentials and mirror methods.
 _APT_HELPER = "/usr/lib/apt/apt-helper"
 
 def _pool_path(package, file):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ignite, with our patches, works on tpu."""
+"""Test that ignite, with our patches, works on the tpu device."""
 
 from __future__ import annotations
 

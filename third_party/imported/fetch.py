@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fetch the pinned tree of an upstream project, with the standard library, pip and git."""
+"""Fetch an upstream project's pinned source tree, using the standard library, pip and git."""
 
 from __future__ import annotations
 

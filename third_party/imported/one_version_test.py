@@ -17,7 +17,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 def _distributions(workspace: Path) -> Mapping[str, tuple[str, str | None]]:
-    """Return the project and the pinned version of each imported distribution."""
+    """Map each imported distribution to its project and its pinned version."""
     projects = [load_project(workspace, name) for name in project_names(workspace)]
     return {
         name: (project.name, read_tree_pin(project.pin).version)
@@ -28,7 +28,7 @@ def _distributions(workspace: Path) -> Mapping[str, tuple[str, str | None]]:
 
 
 def _replaced(workspace: Path) -> Mapping[str, str]:
-    """Return the targets in MODULE.bazel that replace a wheel, by the wheel's name."""
+    """Return the MODULE.bazel targets that replace wheels, keyed by wheel name."""
     module = workspace / "MODULE.bazel"
     rows = [*calls(module, "pypi.replace"), *calls(module, "pypi_dev.replace")]
     return {str(row["wheel"]): str(row["by"]) for row in rows}

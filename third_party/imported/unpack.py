@@ -137,7 +137,7 @@ def requirements(site: Path) -> Iterator[str]:
 
 
 def _is_optional(marker: str) -> bool:
-    """Return whether a marker excludes Linux with the build's Python, or is for an extra."""
+    """Return whether a marker excludes Linux or the build's Python version, or selects an extra."""
     others = (
         r"extra\s*==",
         r"(sys_platform|platform_system)\s*==\s*['\"](?![Ll]inux)",

@@ -87,8 +87,9 @@ std::vector<std::complex<T>> Both(int count) {
   return values;
 }
 
-// Returns the largest difference between an element of C and of A B. The
-// matrices are in column-major order, and k is the inner dimension.
+// Returns the largest difference between corresponding elements of C and the
+// product A B. The matrices are in column-major order, and k is the inner
+// dimension.
 template <class T>
 double ProductError(const std::vector<T>& a, const std::vector<T>& b,
                     const std::vector<T>& c, int m, int n, int k) {

@@ -7,7 +7,7 @@ def _openssl_libraries_impl(ctx):
     cc = find_cc_toolchain(ctx)
     include = ctx.actions.declare_directory(ctx.attr.include)
 
-    # compile.pl depends on the internal command line of the pinned clang.
+    # compile.pl depends on the command-line format that the pinned clang uses internally.
     together = not ctx.attr.separately and cc.compiler == "clang-19"
     ctx.actions.run(
         executable = ctx.executable._build,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Resolve the extra locks of another workspace, which build on torch_google's locks.
 
-A build has only one version of a package. Therefore torch_google's versions stay, and an extra lock
-contains only packages that torch_google's locks lack.
+A build has only one version of a package. Therefore torch_google's versions remain unchanged, and
+an extra lock contains only packages that torch_google's locks lack.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def update(
 ) -> dict[str, Lock]:
     """Return a lock for each file in `inputs`, which maps file names to requirement lines.
 
-    A package that several files need is in the lock of the first file. `upgrade` contains keys of
-    packages or `resolution.EVERYTHING`. `ask` runs pip, and must find a torch wheel with the same
-    requirements as the pinned one.
+    A package that several files need is recorded in the lock for the first of them. `upgrade`
+    contains keys of packages or `resolution.EVERYTHING`. `ask` runs pip, and must find a torch
+    wheel with the same requirements as the pinned one.
     """
     _check(inputs, base, upgrade)
     lines = [line for file in inputs.values() for line in file]
@@ -56,7 +56,7 @@ def update(
     locked = {key: row for value in old.values() for key, row in value.packages.items()}
     held = {key: row for key, row in base.rows.items() if key != _TORCH}
     if not any("[" in line for line in set(before) - set(lines)):
-        # An old lock may repeat one of torch_google's packages, with the requirements of more
+        # An old lock may repeat one of torch_google's packages to add the requirements of further
         # extras.
         held = {key: _extended(row, locked.get(key)) for key, row in held.items()}
     rows, _ = resolution.solve(

@@ -10,8 +10,8 @@ _MODULES = [
     Label("//third_party/pypi:unpack_wheel.py"),
 ]
 
-# The limit is long, because torch is 190 MB and some connections are slow. pip itself times out on
-# dead connections.
+# The timeout is long, because torch is 190 MB and some connections are slow. pip itself detects
+# dead connections much earlier.
 _TIMEOUT_SECONDS = 3600
 
 def fetch_wheel(

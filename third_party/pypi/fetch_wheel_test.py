@@ -31,7 +31,7 @@ _EXTRA = "http://127.0.0.1:9/simple"
 
 @dataclass
 class _Pip:
-    """A fake pip with one result per call: the bytes of a wheel, or the text of an error."""
+    """A fake pip with one result per call: the bytes of a wheel, or an error message."""
 
     answers: list[bytes | str]
     filename: str = _PIN.filename

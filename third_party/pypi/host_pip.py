@@ -31,7 +31,7 @@ class NoPipError(Exception):
 
 @dataclass(frozen=True)
 class Pip:
-    """A command that starts pip, and the import path of that pip if it is not the interpreter's."""
+    """A command that starts pip. `root` is its import path; None if the interpreter contains it."""
 
     argv: tuple[str, ...]
     root: Path | None = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ask the host's pip which wheels satisfy some requirements, and report pip's progress."""
+"""Query the host's pip for wheels that satisfy some requirements, and report its progress."""
 
 from __future__ import annotations
 

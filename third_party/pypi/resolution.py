@@ -48,7 +48,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Locks:
-    """The main lock and, by name, the locks of the groups."""
+    """The main lock, and the locks of the groups, keyed by group name."""
 
     main: Lock | None
     groups: Mapping[str, Lock]
@@ -218,7 +218,7 @@ def solve(
 
 
 def joined(row: Package, other: Package | None) -> Package:
-    """Return `row` with the added requirements of `other`, a row that may be for more extras."""
+    """Return `row` extended with the requirements of `other`, which may cover more extras."""
     needed = {*row.requires, *(other.requires if other else ())}
     return dataclasses.replace(row, requires=tuple(sorted(needed)))
 

@@ -111,7 +111,7 @@ def _locked(inputs: Inputs) -> Locks:
 
 
 def _downgraded(locks: Locks, key: str) -> Locks:
-    """Return `locks` with version 1 of a package in the main lock."""
+    """Return `locks` with a package in the main lock downgraded to version 1."""
     assert locks.main
     row = dataclasses.replace(locks.main.packages[key], version="1")
     main = dataclasses.replace(locks.main, packages={**locks.main.packages, key: row})

@@ -80,7 +80,7 @@ def fetch(project: str, version: str, directory: Path) -> Sdist:
 
 
 def _inner(*arguments: str) -> dict[str, Any]:
-    """Run this file in a process that can import the machine's pip; return the JSON it prints."""
+    """Run this file in a process that can import the host's pip; return the JSON it prints."""
     try:
         pip = host_pip.find()
     except host_pip.NoPipError as error:

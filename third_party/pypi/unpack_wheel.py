@@ -14,8 +14,8 @@ import stat
 import zipfile
 from pathlib import Path, PurePosixPath
 
-# 1980-01-01, the earliest time that a zip file can store. All files get it, so that unpacking is
-# reproducible.
+# 1980-01-01, the earliest time that a zip file can store. All files get this timestamp, so that
+# unpacking is reproducible.
 _TIMESTAMP = 315532800
 
 # The target directory for each folder of NAME-VERSION.data/. `headers` is not supported.

@@ -49,7 +49,8 @@ def uses_own_path(source: bytes) -> bool:
     """Return whether a module computes a path from its `__file__`.
 
     Code that only prints `__file__` or assigns it does not count. The result is True for some
-    modules that never open the path. Such a mistake costs disk space, but no program fails.
+    modules that never open the path. Such a false positive costs disk space, but does not break a
+    program.
     """
     if b"__file__" not in source:
         return False

@@ -84,7 +84,7 @@ def _compile(ctx, cc, configured):
     )
     outputs = [ctx.outputs.library, built.binary, built.variables]
 
-    # compile.pl depends on the internal command line of the pinned clang.
+    # compile.pl depends on the command-line format that the pinned clang uses internally.
     compile = [ctx.file._compile] if cc.compiler == "clang-19" and not ctx.attr.separately else []
     _run(
         ctx,

@@ -55,8 +55,8 @@ def install_stdlib(library: pathlib.Path, variables: pathlib.Path, target: pathl
         return drop.intersection(names)
 
     shutil.copytree(library, target, ignore=left_out, dirs_exist_ok=True)
-    # getpath finds the installation by the folder lib-dynload. Put a file in it, because
-    # Bazel's tree artifacts do not contain empty folders.
+    # getpath locates the installation by searching for the folder lib-dynload. Put a file in it,
+    # because Bazel's tree artifacts do not contain empty folders.
     marker = target / "lib-dynload" / "README"
     marker.parent.mkdir()
     marker.write_text("Every C module of the standard library is inside the interpreter.\n")
@@ -93,7 +93,7 @@ def portable_variables(source: str) -> str:
 
 
 def _tool_name(word: str) -> str:
-    """Remove the folder from a tool's path, because it depends on the machine's PATH."""
+    """Remove the folder from a tool's path, because it depends on PATH on the build host."""
     folder, _, name = word.rpartition("/")
     return name if folder.endswith("/bin") and not folder.startswith(_PREFIX) else word
 

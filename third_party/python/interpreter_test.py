@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interpreter has the expected modules, and depends on few libraries of the host.
+"""The interpreter has the expected modules, and depends on few host libraries.
 
 These tests use unittest, because the interpreter comes without wheels such as pytest.
 """
@@ -55,7 +55,7 @@ class ModulesTest(unittest.TestCase):
         self.assertEqual(listed - set(sys.builtin_module_names), set())
 
     def test_no_library_of_the_host_was_seen(self) -> None:
-        """If the build used optional headers of the machine, it would not be reproducible."""
+        """If the build used optional headers from the host, it would not be reproducible."""
         from_host = {
             name
             for name, value in sysconfig.get_config_vars().items()
@@ -173,7 +173,8 @@ class HostTest(unittest.TestCase):
         self.assertEqual([word for word in words if word.startswith(("/bin/", "/usr/bin/"))], [])
 
     def test_nothing_names_the_build_directory(self) -> None:
-        # Paths of the build contain `execroot` or the name of build.sh's scratch directory.
+        # Paths that leaked from the build contain `execroot` or the name of build.sh's scratch
+        # directory.
         for path in sorted(_TREE.rglob("*")):
             if path.is_file():
                 content = path.read_bytes()

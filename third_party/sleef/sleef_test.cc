@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares functions for vectors of eight floats or four doubles with libm.
-// Checks edge cases, and the error bounds that the functions' names promise in
-// units in the last place (u10: 1.0).
+// Compares sleef's functions for vectors of eight floats or four doubles with
+// libm's scalar functions. Checks edge cases, and the error bounds that the
+// function names promise: u10, for example, means 1.0 units in the last place.
 #include "sleef.h"
 
 #include <immintrin.h>
@@ -48,7 +48,7 @@ const FloatCase kFloatCases[] = {
     {"lgammaf8_u10", Sleef_lgammaf8_u10, std::lgamma, 0.5f, 50, 1.0},
 };
 
-// The bounds include libm's own error of about half a unit.
+// The bounds include libm's own error of about half a unit in the last place.
 const DoubleCase kDoubleCases[] = {
     {"expd4_u10", Sleef_expd4_u10, std::exp, -700, 700, 1.6},
     {"sind4_u10", Sleef_sind4_u10, std::sin, -1e9, 1e9, 1.6},

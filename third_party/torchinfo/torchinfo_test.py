@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchinfo, with our patch, works on tpu."""
+"""Test that torchinfo, with our patch, works on the tpu device."""
 
 from __future__ import annotations
 

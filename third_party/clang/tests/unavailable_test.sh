@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Tests that the error for unavailable packages is one line that includes the next step. usage:
-# unavailable_test.sh MESSAGE_FILE
+# Tests that the error for unavailable packages is one line that includes the next step.
+# usage: unavailable_test.sh MESSAGE_FILE
 set -eu
 [ "$(wc -l < "$1")" = 1 ] || {
   echo "unavailable_test: not one line: $(cat "$1")" >&2

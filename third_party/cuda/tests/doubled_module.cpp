@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The Python module `_doubled`. Its function `doubled` takes and returns a list
-// of floats.
+// The Python module `_doubled`. Its function `doubled` accepts and returns a
+// list of floats.
 
 #include <Python.h>
 

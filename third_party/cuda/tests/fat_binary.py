@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the images of a fat binary, the kernels of a cubin, and the symbols of a library.
+"""Read the images in a fat binary, the kernel names in a cubin, and a library's symbols.
 
 NVIDIA does not document the format of fat binaries. This module reads the fields that nvFatbin
 writes and `cuobjdump` prints.
@@ -25,7 +25,7 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True)
 class Image:
-    """An image in a fat binary: code for one architecture, whose number is `arch`, such as 90."""
+    """An image in a fat binary: code for one architecture. `arch` is its number, such as 90."""
 
     kind: Kind
     arch: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test offline that the CUDA wheel's pin matches torch's pin, and that its lock matches both."""
+"""Test offline that the CUDA wheel's pin matches torch's pin, and that the CUDA lock is current."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def agreement_report(name, source, members, copts = [], **kwargs):
     """
     kwargs = dict(
         kwargs,
-        # Put each function in its own section, and make each call a relocation.
+        # Put each function in its own section, and emit a relocation for each call.
         copts = copts + ["-O0", "-ffunction-sections", "-fdata-sections", "-U_FORTIFY_SOURCE"],
         tags = ["manual"],
         visibility = ["//visibility:private"],

@@ -7,9 +7,9 @@ match a call better than the intended function, so that the code compiles and li
 wrong function. In v2.6.0, torch/csrc/jit/passes/fixup_trace_scope_blocks.cpp does so if a file in
 its unit includes torch/csrc/jit/frontend/ir_emitter.h.
 
-Without optimization, every call is a relocation. The script compares the relocations that
-`objdump -r` prints: each function in the unit must refer to the same names as in one of the
-separately compiled files.
+Without optimization, the compiler emits a relocation for every call. The script compares the
+relocations that `objdump -r` prints: each function in the unit must refer to the same names as in
+one of the separately compiled files.
 """
 
 from __future__ import annotations
@@ -62,12 +62,13 @@ def functions_of(lines: Iterable[str]) -> Functions:
 
 
 def differences(together: Functions, apart: Functions) -> Iterator[str]:
-    """Yield a line for each function whose references change when it is compiled in the unit."""
+    """Yield a line for each function whose references change if it is compiled in the unit."""
     if apart and not together:
         yield "the unit is empty, but its files are not"
     for name in sorted(together):
         if name == _STARTUP:
-            # The constructors of a file share one section, so compare the union of their names.
+            # The constructors in a file share one section, so compare the union of the names that
+            # they refer to.
             odd = _union(together[name]) ^ _union(apart.get(name, set()))
             if odd:
                 yield f"the constructors of globals: {_listed(odd)} only in one of the two"

@@ -95,7 +95,8 @@ _WITHOUT_ONNX = [
     "torch/csrc/onnx/init.cpp",
 ]
 
-# The patterns of ATen's files in upstream's CMake files, except kernels for each CPU capability.
+# Upstream's CMake patterns for ATen's files, except for kernels that are compiled once for each CPU
+# capability.
 ATEN_PATTERNS = [
     "aten/src/ATen/*.cpp",
     "aten/src/ATen/core/**/*.cpp",

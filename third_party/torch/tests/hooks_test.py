@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""By default, hooks behave like upstream. `import torch` first calls `torch.seam` entry points."""
+"""By default, hooks change nothing. `import torch` first calls the `torch.seam` entry points."""
 
 from __future__ import annotations
 

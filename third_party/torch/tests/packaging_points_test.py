@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Test the extension points that let torch work in a PAR without a patch.
 
-Each extension point has a test here. Like the tests of the patches, each test runs in a PAR and
-unpacked. `torch._utils_internal` is the seam, a module that the build adds to torch without a
-patch.
+Each extension point has a test here. Like the tests of the patches, each test runs both in a PAR
+and on unpacked files. `torch._utils_internal` is the seam, a module that the build adds to torch
+without a patch.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import torch._utils_internal_upstream as upstream
 
 
 class _PackedLoader:
-    """A fake PAR loader. Only the loader knows the paths of native files."""
+    """A fake PAR loader. Only the loader can provide the paths of native files."""
 
     asked: list[str]
 
@@ -84,7 +84,7 @@ def test_paths_on_disk_are_upstreams(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_paths_are_of_this_installation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The seam's paths are in this installation, although torch v2.14 may look for another one."""
+    """The seam returns paths in this installation, although torch v2.14 may look in another one."""
     monkeypatch.setattr(seam, "_loader", SimpleNamespace())
     monkeypatch.setattr(upstream, "torch_parent", "/of/another/installation")
     root = os.path.dirname(torch.__file__)

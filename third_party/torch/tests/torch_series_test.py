@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The committed patch series is valid and within budgets, and each patch names a test."""
+"""The committed patch series is valid and within its size limits, and each patch names a test."""
 
 from __future__ import annotations
 

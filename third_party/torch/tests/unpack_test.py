@@ -71,7 +71,7 @@ deleted file mode 100644
 
 @dataclasses.dataclass
 class _Inputs:
-    """A small wheel and the other inputs of unpack.py. `make` runs unpack.py on them."""
+    """A small wheel and the other inputs to unpack.py. `make` runs unpack.py on them."""
 
     root: Path
 

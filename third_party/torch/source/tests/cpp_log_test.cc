@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests torch's C++ log, which Abseil writes: its format, its settings, and the
-// messages that end a process.
+// messages that terminate a process.
 #include <signal.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In the build without ONNX, names that Python code uses exist, and exporting raises an error."""
+"""Without ONNX, the names that Python code uses are defined, and exporting raises an error."""
 
 from __future__ import annotations
 

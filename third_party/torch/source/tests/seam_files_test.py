@@ -85,7 +85,7 @@ def test_a_package_takes_a_name_of_any_scheme(keeper: _Keeper) -> None:
 
 
 def test_torchscript_is_read_by_cpp_alone(keeper: _Keeper) -> None:
-    """The C++ functions behind torch.jit, which take file names, use the hooks."""
+    """The C++ functions behind torch.jit, which accept file names, use the hooks."""
 
     class Double(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

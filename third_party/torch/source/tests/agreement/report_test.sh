@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Tests that the report contains only the call that reaches another file's function.
-# usage: report_test.sh REPORT_OF_A_ROBBERY
+# usage: report_test.sh REPORT
 set -eu
 expect() {
   grep -qE -- "$1" "${report}" || {
