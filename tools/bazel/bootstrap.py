@@ -100,7 +100,7 @@ def shared_rc(directory: Path) -> str:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[int]:
-    """Hold a lock until this process and all tools that inherit its file descriptor have ended."""
+    """Hold a lock until this process and all tools that inherit its file descriptor have exited."""
     with path.open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

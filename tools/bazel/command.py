@@ -26,7 +26,7 @@ def run(
 
     The time limit applies even if this process is killed, because coreutils' timeout(1) enforces
     it. The child inherits the file descriptors in `hold`, so a lock on one of them is held until
-    the last process that has inherited it ends.
+    the last process that has inherited it exits.
     """
     result = subprocess.run(
         _limited(argv, seconds),
@@ -52,7 +52,7 @@ def run_unless(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> str:
-    """Like `run`, but end the command as soon as `hopeless` returns a reason.
+    """Like `run`, but terminate the command as soon as `hopeless` returns a reason.
 
     `hopeless` is called with each line of stderr, and returns a reason or None. The CommandError's
     message contains the reason.

@@ -24,13 +24,13 @@ def is_set_up(cache: Path) -> bool:
 def provide(*, version: str, cache: Path, lock: int) -> Launcher:
     """Return a launcher for Debian's Bazel, and build its prefix under `cache` if necessary.
 
-    Raises Unavailable if the machine or the archive cannot provide this version.
+    Raises Unavailable if the host or the archive cannot provide this version.
     """
     prefix = _prefix(cache)
     try:
         if not prefix.is_dir():
             _build(prefix, version=version, lock=lock)
-        # Write the rc file again, because it may be from an older bazelw.
+        # Rewrite the rc file, because it may be from an older bazelw.
         debian_prefix.write_rc(prefix, prefix=prefix)
         debian_prefix.check(prefix, version=version)
     except (command.CommandError, debian_prefix.PrefixError) as error:

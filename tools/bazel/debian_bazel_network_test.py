@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Install Debian's Bazel from the machine's Debian mirror and build with it.
+"""Install Debian's Bazel from the host's Debian mirror and build with it.
 
-This test is not part of the test suite, which runs without a network. It needs a Debian machine,
+This test is not part of the test suite, which runs without a network. It needs a Debian host,
 downloads 100 MB and takes about a minute. Run it if tools/bazel or Debian's packages change.
 """
 

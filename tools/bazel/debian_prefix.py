@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Build a private prefix: a directory tree, made from Debian packages, in which Bazel can run.
 
-Debian's Bazel needs a newer C library than the machine's, so the prefix contains the dynamic linker
-and every library that Bazel's programs need. Build actions still use the machine's own programs and
+Debian's Bazel needs a newer C library than the host has, so the prefix contains the dynamic linker
+and every library that Bazel's programs need. Build actions still use the host's own programs and
 libraries. A prefix is built for its final path and cannot be moved.
 """
 

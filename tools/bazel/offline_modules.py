@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Supply Bazel modules to Debian's Bazel through `--override_module`, because it has no registry.
+"""Supply Debian's Bazel, which has no registry, with Bazel modules through `--override_module`.
 
 `--override_module` ignores versions. Therefore, the workspace's single MODULE.bazel works both with
 official Bazel releases (exact versions from the public registry) and with Debian's Bazel (the rule

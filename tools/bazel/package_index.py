@@ -29,7 +29,7 @@ class PackageIndex:
     providers: Mapping[str, str] = field(default_factory=dict)
 
     def libraries_below(self, roots: Iterable[str]) -> list[str]:
-        """Return, sorted, all shared-library packages on which `roots` depend, even indirectly.
+        """Return a sorted list of the shared-library packages that `roots` need, even indirectly.
 
         Only dependencies in the `libs` section are followed, because Bazel's other dependencies
         (compilers, a JDK, documentation) are not needed to run it. If this misses a library, the

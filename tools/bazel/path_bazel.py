@@ -48,7 +48,7 @@ def probe(program: Path, *, root: Path, version: str) -> Launcher:
 
     Runs `program --version`, which starts no server. If `program` is bazelisk, it may download
     Bazel first. The probe ends early if the download's host has no address, because bazelisk would
-    retry four times, for 15 s.
+    retry four times, which takes 15 s.
     """
     environment = {"USE_BAZEL_VERSION": version}
     try:

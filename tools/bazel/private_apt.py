@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run apt with the machine's programs, keys and proxy settings, but with private state.
+"""Run apt with the host's programs, keys and proxy settings, but with private state.
 
-This module neither reads nor modifies the state of the machine's apt and dpkg, so it needs no
-privileges and cannot break the machine.
+This module neither reads nor modifies the state of the host's apt and dpkg, so it needs no
+privileges and cannot break the host.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _URI_LINE = re.compile(
     r"^'(?P<uri>[^']+)' (?P<file>\S+) (?P<size>\d+) SHA256:(?P<sha256>[0-9a-f]{64})$"
 )
 
-# apt reads this configuration after the machine's own, whose hooks it clears. Otherwise, a
-# container's clean-up hook would delete files in the machine's package cache.
+# apt reads this configuration after the host's own, whose hooks it clears. Otherwise, a container's
+# clean-up hook would delete files in the host's package cache.
 _CONFIG = """\
 #clear APT::Update::Pre-Invoke;
 #clear APT::Update::Post-Invoke;
@@ -95,7 +95,7 @@ class PrivateApt:
         self._run("apt-get", "update", "-qq", "--error-on=any", seconds=_UPDATE_SECONDS)
 
     def index(self, *, wanted: Sequence[str]) -> package_index.PackageIndex:
-        """Return the suite's index. Raises MissingPackageError if it lacks a wanted package."""
+        """Return the suite's index. Raises MissingPackageError if it lacks a requested package."""
         dump = self._run("apt-cache", "dumpavail", seconds=60)
         index = package_index.parse(dump, wanted=wanted)
         missing = [name for name in wanted if name not in index.packages]

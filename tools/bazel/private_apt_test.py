@@ -165,6 +165,6 @@ def test_a_missing_suite_is_an_error(tmp_path: Path, archive: Path, lock: int) -
 def test_the_machine_state_is_not_used(tmp_path: Path, archive: Path, lock: int) -> None:
     apt = _apt(tmp_path, archive, lock)
     apt.update()
-    # libc6 is in every machine's own package index, but not in the test's archive.
+    # libc6 is in every host's own package index, but not in the test's archive.
     with pytest.raises(MissingPackageError):
         apt.index(wanted=["libc6"])

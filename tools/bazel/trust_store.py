@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the machine's certificate authorities to a Java key store, for downloads by Bazel's server.
+"""Write the host's certificate authorities to a Java key store, for downloads by Bazel's server.
 
 On Debian, a package's install script creates this key store, but a private prefix runs no install
 scripts. The format is JKS, which every Java accepts as `cacerts`. Its layout is documented in
