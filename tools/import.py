@@ -20,9 +20,9 @@ _TARGET = "//tools/importer:import"
 _BUILT = os.path.join(_WORKSPACE, "bazel-bin", "tools", "importer", "import")
 _ENVIRONMENT = 3  # the importer's exit status if the environment fails
 
-# A file that contains the start script of the last build, and the state of the inputs before that
-# build. It is stored in Bazel's output tree, so it does not exist after `bazel clean` or a build
-# with other options. The importer is then rebuilt.
+# A file that contains the script that starts the last-built importer, and the state of the build
+# inputs before that build. The file is in Bazel's output tree, so it does not exist after `bazel
+# clean` or a build with other options. The importer is then rebuilt.
 _STAMP = _BUILT + ".start"
 # The folders that contain all build inputs, except for the files next to MODULE.bazel.
 # start_inputs_test compares them with Bazel's own list.

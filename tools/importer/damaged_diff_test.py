@@ -228,7 +228,11 @@ def _git(tree: Path, data: bytes) -> bool:
 
 
 def _is_sound(data: bytes) -> bool:
-    """Return whether the new line numbers, which only git reads, match the old ones."""
+    """Return whether the hunks' new-side line numbers, which only git reads, are consistent.
+
+    That is the case if each equals the old-side number plus the net number of lines that earlier
+    hunks add.
+    """
     lines = data.split(b"\n")
     for diff in parse_diff(data):
         heads = [line for line in lines[slice(*diff.span)] if line.startswith(b"@@ ")]

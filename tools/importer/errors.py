@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The errors that end a command, and their exit statuses.
+"""The errors that terminate a command, and their exit statuses.
 
 A message is one line: the problem, its location, the actual value, and the next step. Any other
 exception is a bug in the importer, and its traceback is shown.

@@ -21,7 +21,7 @@ _KEPT = re.compile(
     r"|CONFIG_PARAMETERS"
     # Author and committer of a commit.
     r"|(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)"
-    # The directory of git's own programs, and limits to the search for a repository.
+    # The directory of git's own programs, and limits on the search for a repository.
     r"|EXEC_PATH|CEILING_DIRECTORIES|DISCOVERY_ACROSS_FILESYSTEM)"
 )
 

@@ -23,7 +23,7 @@ _LETTERS = {value: key for key, value in _CONTROLS.items()}
 
 
 class NameProblem(ValueError):
-    """The error raised for a name that no patch may use. The message has the name and reason."""
+    """The error raised for a name that no patch may use. The message states the name and reason."""
 
 
 def unquote(name: bytes) -> bytes:

@@ -49,7 +49,7 @@ class Licence:
 
 @dataclass(frozen=True)
 class Labels:
-    """The patterns that name patch series directories, for releases and for commits on a branch."""
+    """Patterns for the names of patch series directories, for releases and for branch commits."""
 
     release: str = "{tag}"
     branch: str = "{commit}"

@@ -64,7 +64,7 @@ def tell(line: str, file: TextIO) -> None:
 
 
 def flush(file: TextIO) -> None:
-    """Write out buffered output before the program ends."""
+    """Flush buffered output before the program exits."""
     try:
         file.flush()
     except BrokenPipeError:

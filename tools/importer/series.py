@@ -46,7 +46,7 @@ class SeriesError(UserError):
 
 @dataclass(frozen=True)
 class Budget:
-    """The maximum number of lines that a patch may add and, unless None, of files it may touch."""
+    """The maximum number of lines that a patch may add, and of files it may touch (None: any)."""
 
     lines: int
     files: int | None = None

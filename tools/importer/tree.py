@@ -32,7 +32,7 @@ def tree_hash(root: Path) -> str:
 
 
 def tree_entries(root: Path) -> dict[str, Entry]:
-    """Return an entry for every file and link under `root`, by its path with forward slashes."""
+    """Return an entry for every file and link under `root`, keyed by path with forward slashes."""
     top = os.fspath(root)
     return {path: _entry(os.path.join(top, path), link) for path, link in _files(top, "")}
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convert an archive of any format to a validated zip, whose files can be read by path.
 
-A compressed tar has no random access, so it is rewritten as a zip in one pass, using little memory.
-Nothing is extracted to disk. The zip preserves the archive's file names. Its comment records the
-top directory, which is not part of the tree, and the commit if the archive records it.
+A compressed tar does not support random access, so it is rewritten as a zip in one pass, using
+little memory. Nothing is extracted to disk. The zip preserves the archive's file names. Its comment
+records the top directory, which is not part of the tree, and the commit if the archive records it.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def first_files(
     *,
     today: datetime.date | None = None,
 ) -> dict[str, bytes]:
-    """Return the contents of the project's initial files, by workspace path."""
+    """Return the contents of the project's initial files, keyed by workspace path."""
     workspace = project.workspace
     with tempfile.TemporaryDirectory(prefix="series-") as scratch:
         series = {"series": _SERIES.format(name=project.name).encode()}

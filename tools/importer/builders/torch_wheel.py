@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The builder for torch: a published wheel with native libraries, our patches, and our seam/ files.
+"""The builder for torch: a published wheel with our patches and our seam (hooks added to torch).
 
 Only the CPU wheel of the build's platform is supported. After an import from any other origin, the
 build stays at its current release. third_party/torch/unpack.py creates the tree both here and in

@@ -65,7 +65,7 @@ def _tree(project: Project, kind: str, root: Path) -> OriginSnapshot:
 
 
 def _pinned(root: Path, kind: str) -> Project:
-    """Create a project with one patch, pinned to release 1.0 from an origin of this kind."""
+    """Create a project with one patch, pinned to release 1.0 from an origin of the given kind."""
     project = write_project(
         root / "workspace",
         "some_lib",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""continue: accept the resolved files of the stopped patch, and resume the command."""
+"""continue: accept the user's conflict resolutions, and resume the stopped command."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     report, project = context.report, context.project
     series = _series(project, args.series)
     base = read_base(series.root)
-    # If a JSON or HTML document goes to standard output, print nothing else there.
+    # If a JSON or HTML document is written to standard output, print nothing else there.
     alone = args.format != "text" and args.output is None
     origins = _Quiet(report) if alone else report
 
@@ -124,7 +124,7 @@ def _all_projects(args: argparse.Namespace, context: Context) -> ExitCode:
     sections: list[Section] = []
     failed = False
     for name in project_names(workspace):
-        # If one project fails, still show the others.
+        # If one project fails, still show the results for the others.
         try:
             project = load_project(workspace, name)
             news = news_of(project, report)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""import: rebase our patches onto another upstream release; publish them or report a conflict."""
+"""import: rebase our patches onto another upstream release; write them or report a conflict."""
 
 from __future__ import annotations
 

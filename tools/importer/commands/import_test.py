@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run whole imports in a small workspace, and stop, resume, abort or kill them."""
+"""Run complete imports in a small workspace, and stop, resume, abort or kill them."""
 
 from __future__ import annotations
 

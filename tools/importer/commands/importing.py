@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replay an import, then publish it or stop at a conflict, for `import`, `continue` and `skip`."""
+"""Replay an import, then write files or stop at a conflict, for `import`, `continue` and `skip`."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def go_on(
     decisions: Mapping[str, Decision],
     extra: Mapping[str, object] | None = None,
 ) -> ExitCode:
-    """Replay the import, then publish its files or stop at a patch that needs manual resolution.
+    """Replay the import, then write its files or stop at a patch that needs manual resolution.
 
     Returns the exit code. `extra` is added to the JSON result.
     """
@@ -199,7 +199,7 @@ def _publish(
     rewrites: Rewrites,
     extra: Mapping[str, object],
 ) -> ExitCode:
-    """Publish the new patch series, `others`, the licence record and reusable resolutions."""
+    """Write the patch series, `others`, the licence record and reusable resolutions atomically."""
     project, report = context.project, context.report
     files: dict[str, bytes | None] = dict(others)
     files |= directory_changes(project, carried, source, overwrite=work.overwrite)
@@ -275,7 +275,7 @@ def _old_tree(context: Context, source: Source) -> Snapshot | None:
 def _check_licence(
     context: Context, work: Import, old: Snapshot | None, new: Snapshot
 ) -> dict[str, bytes]:
-    """Return the licence record to publish. Raises UserError for an unacknowledged change."""
+    """Return the licence record to write. Raises UserError for an unacknowledged change."""
     from tools.importer.metadata import check_licence, licence_file, load_record
 
     record = check_licence(

@@ -56,14 +56,14 @@ def resume(context: Context, unfinished: Unfinished) -> tuple[Release, SeriesEdi
 
 
 def inputs_of(edit: SeriesEdit) -> dict[str, object]:
-    """Return the inputs to store. Messages use the input `source` as the tree's name."""
+    """Return the inputs to store. Messages refer to the tree by the input `source`."""
     return {**edit.as_json(), "source": edit.name}
 
 
 def go_on(
     context: Context, release: Release, edit: SeriesEdit, decisions: Mapping[str, Decision]
 ) -> ExitCode:
-    """Rebase the patches that follow `edit`, then publish all patches or report a conflict."""
+    """Rebase the patches that follow `edit`, then write all patches or report a conflict."""
     project, report = context.project, context.report
     with report.progress("Rebasing the later patches"):
         rebased = rebase(release, edit, decisions, settlements_of(project))
@@ -99,7 +99,7 @@ def go_on(
 def publish(
     context: Context, edit: SeriesEdit, carried: Carry | None, result: Publication
 ) -> ExitCode:
-    """Publish `result`, report the changes, and delete the edit directory."""
+    """Write the files of `result` atomically, report the changes, and delete the edit directory."""
     project, report = context.project, context.report
     what = f"{edit.kind.value} {edit.name} in {edit.label}"
     transaction = Transaction(project.workspace, project.state, what=what)

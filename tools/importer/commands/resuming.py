@@ -16,7 +16,7 @@ from tools.importer.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Resumed:
-    """An unfinished command, ready to resume. `new` is the tree onto which patches are merged."""
+    """An unfinished command, ready to resume. `new` is the tree to rebase patches onto."""
 
     new: Snapshot
     go_on: Callable[[Mapping[str, Decision]], ExitCode]

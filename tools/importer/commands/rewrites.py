@@ -135,7 +135,7 @@ def _updated(
 
 
 def _publish(files: Mapping[str, bytes], release: Release, context: Context) -> ExitCode:
-    """Publish the patches and their recorded base."""
+    """Atomically write the patches and their recorded base to the workspace."""
     project = context.project
     transaction = Transaction(
         project.workspace, project.state, what=f"the rewrites of {release.label}"

@@ -76,7 +76,7 @@ def test_a_finding_stops_is_listed_with_the_others_and_settled(
 
     assert sample.run("continue") == 2
     assert "stopped at row.patch" in capsys.readouterr().out
-    # The import updates rewrites.txt only when it publishes its files.
+    # The import updates rewrites.txt only when it writes its other files to the workspace.
     assert rules_table(sample).read_text() == _KNOWN
     sample.conflict("torch/b.py").write_text(_ROW)
     assert sample.run("continue") == 0

@@ -46,7 +46,7 @@ class SampleWorkspace:
         return self.upstream / label
 
     def series(self, label: str, patches: Mapping[str, Mapping[str, str | None]]) -> Path:
-        """Write a patch series for V1 and its base. `patches` maps patch names to new contents."""
+        """Write a patch series and record V1 as its base. `patches` maps names to new contents."""
         directory = self.root / "patches/torch" / label
         directory.mkdir(parents=True)
         now: dict[str, Blob] = {path: Blob(text.encode()) for path, text in V1.items()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""status: show the unfinished command, the stopped patch, its unresolved files and next step."""
+"""status: show the unfinished command, the conflicting patch, unresolved files and next step."""
 
 from __future__ import annotations
 

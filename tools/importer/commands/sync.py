@@ -34,7 +34,7 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     rows: dict[str, object] = {}
     codes = set()
     for name in args.names or known:
-        # If one project fails, still show the others.
+        # If one project fails, still show the results for the others.
         try:
             project = load_project(workspace, name)
             news = news_of(project, report)

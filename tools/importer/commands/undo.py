@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""undo: revert the last step: published files, a conflict resolution or the start of a command."""
+"""undo: revert the last step: file changes, a conflict resolution, or the start of a command."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_an_import_is_undone(sample: SampleWorkspace, capsys: pytest.CaptureFixt
 def test_a_stop_and_each_decision_are_undone(
     sample: SampleWorkspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Undo the published import, then both conflict resolutions, then the import's start."""
+    """Undo the import's file changes, then both conflict resolutions, then the import's start."""
     before = sample.files()
     assert import_(sample) == 2
     stopped = state_of(sample)

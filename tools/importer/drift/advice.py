@@ -40,7 +40,7 @@ class Attention:
 
     @property
     def line(self) -> str:
-        """Return the problem, its place, the details and the next step on one line."""
+        """Return the problem, its location, the details and the next step on one line."""
         where = f" in {self.where}" if self.where else ""
         detail = f": {self.found}" if self.found else ""
         head = f"{self.release}: {self.patch}: {self.outcome.value}{where}{detail}"

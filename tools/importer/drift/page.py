@@ -49,7 +49,7 @@ _MEANINGS = {
 
 @dataclass(frozen=True)
 class Section:
-    """One project on the page of all projects. If it has no table, `note` is shown instead."""
+    """A project's section on the page for all projects. Without a table, it shows `note`."""
 
     project: str
     table: Table | None
@@ -67,7 +67,7 @@ def to_page(table: Table) -> str:
 
 
 def to_page_of_projects(sections: Sequence[Section]) -> str:
-    """Return a page of all projects, with links to the patches that need manual resolution."""
+    """Return a page for all projects, with links to the patches that need manual resolution."""
     head = f"Drift: {len(sections)} {'project' if len(sections) == 1 else 'projects'}"
     items: list[str] = []
     body: list[str] = []

@@ -28,7 +28,7 @@ from tools.importer.snapshot import Snapshot
 REWRITE = "Rewrite"
 
 # A function that regenerates all rule-generated patches for a tree. It returns the files that each
-# patch changes, by patch name. Raises UserError if a rule rejects the tree.
+# patch changes, keyed by patch name. Raises UserError if a rule rejects the tree.
 Remake = Callable[[Series, Snapshot], Mapping[str, Decision]]
 
 
@@ -36,7 +36,7 @@ Remake = Callable[[Series, Snapshot], Mapping[str, Decision]]
 class Target:
     """A release to check. `options` select it on the command line, such as `--tag v2.14.1`.
 
-    `returned` names the landed patches that upstream has reverted; they are applied in `snapshot`.
+    `returned` names the landed patches that upstream has reverted; `snapshot` contains them again.
     """
 
     options: str
@@ -48,9 +48,9 @@ class Target:
 class FileCell:
     """The outcome for one file of a patch, on one release.
 
-    `inner` is the diff from the patch's version to upstream's; for a 3-way merge, from the old
-    lines of the patch's hunks to upstream's. `pairs` holds both versions of a suspected patch, side
-    by side; JSON documents omit it.
+    `inner` is the diff from the patch's version to upstream's. For a 3-way merge, it is the diff
+    from the old lines in the patch's hunks to upstream's lines. `pairs` contains both versions side
+    by side if upstream is suspected to contain the patch; JSON documents omit it.
     """
 
     path: str

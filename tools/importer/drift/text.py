@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Render the drift table as plain text for pipes, logs and git. It is the same on every machine."""
+"""Render the drift table as machine-independent plain text, for pipes, logs and git."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute the files to write for a changed patch series: the patches, base and build's pin."""
+"""Compute the files to write for a changed patch series: patches, base and the build's pin."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tools.importer.session import Transaction, check_rewrites, read_known_calls
 
 @dataclass(frozen=True)
 class Publication:
-    """The files to publish, by workspace path; None deletes a file.
+    """The files to write to the workspace, keyed by path; None deletes a file.
 
     The files in `last` are written last. `pinned` is the new tree hash if the build's pin changes.
     """
@@ -42,7 +42,7 @@ def publication(
     *,
     as_it_lies: bool = False,
 ) -> Publication:
-    """Return the workspace files to publish for a patch series with the contents `files`.
+    """Return the workspace files to write for a patch series with the contents `files`.
 
     `wheel` is called if the build's pin changes. With `as_it_lies`, `files` are the current files,
     edited by hand, so the pin may be stale. Raises UserError if a build would reject the series.
@@ -75,7 +75,7 @@ def publication(
 
 
 def anew(project: Project, release: Release, wheel: Callable[[], Path]) -> Publication:
-    """Return the files to publish for patches edited by hand: their base and the build's pin."""
+    """Return the files to write for patches edited by hand: their base and the build's pin."""
     names = ["series", *(patch.name for patch in release.series.patches)]
     files = {name: (release.directory / name).read_bytes() for name in names}
     return publication(project, release, files, wheel, as_it_lies=True)

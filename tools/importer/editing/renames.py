@@ -15,8 +15,8 @@ _SIMILAR = 0.5
 def find_renames(removed: Mapping[str, Blob], added: Mapping[str, Blob]) -> dict[str, str]:
     """Return renames as a map from old to new paths, preferring the most similar files.
 
-    Files must share at least half of their content, and each is used once. Among equally similar
-    files, one with an unchanged name wins, then the first in path order.
+    Paired files must share at least half of their content, and each file is in at most one pair.
+    Among equally similar files, one with an unchanged name wins, then the first in path order.
     """
     renames: dict[str, str] = {}
     pairs = [

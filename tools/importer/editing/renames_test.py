@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A moved file is detected by its content, and each file is used only once."""
+"""A moved file is detected by its content, and each file is in at most one rename."""
 
 from __future__ import annotations
 

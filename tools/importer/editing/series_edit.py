@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Change a patch series: replace, insert or drop one patch, and rebase the patches after it.
 
-Later patches are merged as in an import, from the tree of the old series onto upstream's tree with
-the changed patch. So a later patch is dropped if the new tree already contains its change, and
-needs manual resolution if it conflicts.
+Later patches are rebased by three-way merges, as in an import, from the old series' tree onto
+upstream's tree with the changed patch applied. So a later patch is dropped if the new tree already
+contains its change, and needs manual resolution if it conflicts.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def _replace(release: Release, name: str, edits: Mapping[str, Blob | None]) -> S
 
 
 def _published(project: Project, release: Release, files: Mapping[str, bytes] | None) -> Release:
-    """Write the files as if they were published, and read them back."""
+    """Write the files to the workspace, as a command would, and read them back."""
     assert files is not None
     for path, data in publication(project, release, files, _no_wheel).files.items():
         if data is None:

@@ -36,7 +36,7 @@ class WorkTree:
         self._record = root / _RECORD
 
     def write(self, blobs: Iterable[tuple[str, Blob]], report: Report, *, total: int) -> int:
-        """Write a new tree, record its files, and return their number."""
+        """Write a new tree, record its files, and return the number of files."""
         record: dict[str, list[str]] = {}
         with report.progress("Writing the work tree", total) as progress:
             try:

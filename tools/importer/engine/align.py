@@ -19,8 +19,8 @@ from functools import cached_property
 
 from tools.importer.engine.marks import Mark
 
-# A gap between anchors with more pairs of lines than this counts as entirely rewritten. This can
-# turn a merge into a conflict, but never gives a wrong result.
+# If a gap between anchors has more pairs of lines than this, it counts as entirely rewritten. This
+# can turn a merge into a conflict, but never gives a wrong result.
 _GAP_PAIRS = 4_000_000
 # A range longer than this is first cut at unique runs of lines. The search for a run starts at
 # every _CUT_EVERY-th line.
@@ -56,7 +56,7 @@ class Change:
 def align(old: Sequence[Mark], new: Sequence[Mark], *, counts: Counts | None = None) -> list[Match]:
     """Return the lines that the two versions have in common, in order, as maximal runs.
 
-    `counts` are the numbers of occurrences of each line, if the caller has computed them.
+    `counts` contains how often each line occurs in each version, if already computed.
     """
     return _joined(_blocks(_Pair(old, new, counts), 0, len(old), 0, len(new)))
 

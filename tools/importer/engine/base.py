@@ -2,9 +2,9 @@
 """The recorded base of a patch series: hashes of the upstream tree that its patches apply to.
 
 `base.json` in the series directory contains the upstream commit and the git blob id of every file
-that the series touches. `base.lines` contains a 6-byte hash, called a mark, of each line of these
-files. A merge compares the old lines only for equality, and writes only lines of the patch or of
-the new tree. So the marks suffice, no old release is downloaded, and no upstream text is committed.
+that the series touches. `base.lines` contains a 6-byte hash (a `Mark`) of each line of these files.
+A merge only tests the old lines for equality, and outputs only lines from the patch or from the new
+tree. So the hashes suffice: no old release is downloaded, and no upstream text is committed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _REMAKE = (
 
 @dataclass(frozen=True)
 class BaseFile:
-    """One upstream file: its git mode, its blob id, and the mark (hash) of each line, in order."""
+    """One upstream file: its git mode, its blob id, and the hash of each line, in order."""
 
     mode: str
     oid: str
@@ -87,7 +87,7 @@ def record_base(series: Series, snapshot: Snapshot) -> Base:
 
 
 def base_files(base: Base) -> dict[str, bytes]:
-    """Return base.json and base.lines, by file name. The output is deterministic."""
+    """Return base.json and base.lines, keyed by file name. The output is deterministic."""
     rows = [
         {"path": path, "mode": file.mode, "blob": file.oid, "lines": len(file.marks)}
         for path, file in sorted(base.files.items())

@@ -58,7 +58,7 @@ class Carry:
         return last if last and last.outcome.stops else None
 
     def series_files(self) -> dict[str, bytes]:
-        """Return the new `series` file and the rebased patches, by file name.
+        """Return the new `series` file and the rebased patches, keyed by file name.
 
         Raises ValueError if a patch still needs manual resolution.
         """
@@ -91,11 +91,12 @@ def carry(
 ) -> Carry:
     """Rebase `series` from `base` onto `new`.
 
-    `decisions` are the user's resolutions and skips, by patch name. `new` already contains the
-    patches before index `first`. With `keep_going`, a patch that needs manual resolution is
-    skipped, and later patches are merged without it. `old` is the full tree of the base, if
-    available; it only adds text to conflicts. `settlements` are stored conflict resolutions, by
-    key. Raises UserError if the series does not apply to its recorded base.
+    `decisions` contains the user's resolutions and skips, keyed by patch name. `new` already
+    contains the patches before index `first`. With `keep_going`, a patch that needs manual
+    resolution is skipped, and later patches are merged without it. `old` is the full tree of the
+    base, if available; it only adds text to conflicts. `settlements` contains stored conflict
+    resolutions, keyed by conflict hash. Raises UserError if the series does not apply to its
+    recorded base.
     """
     work = _Work(series, base, new, decisions or {}, old, settlements or {})
     for patch in series.patches[:first]:

@@ -28,7 +28,8 @@ from tools.importer.engine.text import Text
 _READINGS = 64
 # A line counts as moved if it swapped places with a line within this distance.
 _NEAR = 30
-# A window ends this many lines from the change unless a unique line ends it earlier.
+# A window (the lines around a change that are examined) ends this many lines from the change,
+# unless a unique line ends it earlier.
 _FAR = 100
 
 Marks = tuple[Mark, ...]
@@ -45,7 +46,7 @@ class _Clash(enum.Enum):
 class _Window:
     """A range of lines in all three versions. `start` is the index of its first line in the base.
 
-    `blank` contains the marks (hashes) of blank lines.
+    `blank` contains the hashes of blank lines.
     """
 
     start: int
@@ -78,7 +79,7 @@ def _removed(merge: Merge) -> list[int]:
 
 
 def _stays(mark: Mark, ours: Text, theirs: Text, merge: Merge) -> bool:
-    """Return whether the merge result still contains a line with this mark (hash)."""
+    """Return whether the merge result still contains a line with this hash."""
     count = ours.counts[mark]
     for stretch in merge.stretches:
         if not stretch.same:
@@ -260,7 +261,7 @@ def _agrees(
 ) -> bool:
     """Return whether merging upstream's changes `ours` with each item of `alike` gives `usual`.
 
-    `alike` contains the alignments of the patch whose changes become `settled` when slid down.
+    `alike` contains those alignments of the patch whose changes equal `settled` once slid down.
     """
     if usual == part.ours:
         # If both sides have the same text, they made the same change, even if each may have kept a

@@ -64,7 +64,7 @@ def _short(lines: Iterator[str]) -> Iterator[str]:
 
 
 def _range(start: int, stop: int) -> str:
-    """Return a range in a hunk header's format. An empty range has the preceding line's number."""
+    """Return a range in a hunk header's format. An empty range gets the preceding line's number."""
     size = stop - start
     first = start + 1 if size else start
     return str(first) if size == 1 else f"{first},{size}"

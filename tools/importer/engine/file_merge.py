@@ -21,9 +21,9 @@ from tools.importer.snapshot import SYMLINK, Blob
 class FileMerge:
     """The merge of one file. If it needs manual resolution, `after` contains conflict markers.
 
-    `inner` is the diff from the patch's version to upstream's; if the patch was merged without a
-    conflict, from the old lines of its hunks to upstream's. `conflicts` are the regions between
-    conflict markers.
+    `inner` is the diff from the patch's version to upstream's. If the patch was merged without a
+    conflict, it is the diff from the old lines in its hunks to upstream's lines. `conflicts` are
+    the regions between conflict markers.
     """
 
     outcome: Outcome

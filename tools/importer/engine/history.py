@@ -2,7 +2,7 @@
 """The files of the old upstream tree, before and after each patch of the series.
 
 A file's text is available if the new tree contains the same blob, or if the full old tree is
-available. Otherwise, only the marks (hashes) of its lines are available.
+available. Otherwise, only the hashes of its lines are available.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class History:
 
     @cached_property
     def words(self) -> dict[Mark, bytes]:
-        """Return a map from marks (hashes) to lines, for every line in the patches' hunks."""
+        """Return a map from line hashes to lines, for every line in the patches' hunks."""
         return {
             mark_of(line): line
             for patch in self._series.patches
@@ -204,7 +204,7 @@ class History:
 
 
 def _as_marks(text: Text) -> Text:
-    """Return the text with its lines replaced by marks (hashes), for a merge that needs no text."""
+    """Return the text with its lines replaced by hashes, for a merge that needs no text."""
     return Text(text.marks, text.marks)
 
 

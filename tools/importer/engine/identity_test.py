@@ -83,9 +83,9 @@ def test_every_pair_of_edits_of_equal_blocks_with_a_line_between(words: str) -> 
 def _is_one_change(story: Story) -> bool:
     """Return whether only one alignment of the texts makes sense.
 
-    Either both sides produced the same text, and in some alignment they removed the same lines. Or
-    the patch adds lines where upstream removed a block, so the other alignment results in a
-    conflict instead of a different text.
+    This is the case if both sides produced the same text and, in some alignment, removed the same
+    lines. It is also the case if the patch adds lines where upstream removed a block, because the
+    other alignment then results in a conflict instead of a different text.
     """
     if story.ours == story.theirs:
         return any(other.landed for other in story.slid())

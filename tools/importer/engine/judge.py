@@ -103,7 +103,7 @@ def _of_conflict(
 
 
 def _lines_of(conflicts: Sequence[Region]) -> str:
-    """Return message text with the line numbers, in upstream's new file, of the first conflicts."""
+    """Return message text with the first conflicts' line numbers in upstream's new file."""
     first = [str(region.ours_start + 1) for region in conflicts[:3]]
     if len(conflicts) > len(first):
         return f"lines {', '.join(first)} and {len(conflicts) - len(first)} more"
@@ -149,7 +149,7 @@ def _added_lines(hunks: Sequence[Hunk]) -> list[bytes]:
 
 
 def _already_there(base: Text, ours: Text, hunks: Sequence[Hunk]) -> str:
-    """Return one line that the patch adds if upstream has all its significant lines, else "".
+    """Return one of the patch's significant added lines if upstream has all of them, else "".
 
     Short lines, and lines that occur in the base, are not significant.
     """

@@ -50,7 +50,7 @@ def landings(
     results: Sequence[PatchResult],
     names: Collection[str],
 ) -> list[Landing]:
-    """Return the patches `names`, which landed upstream. `results` has their outcomes on `new`."""
+    """Return the landed patches `names`. `results` contains their outcomes on `new`."""
     history = History(series, base, new, None)
     out: list[Landing] = []
     for patch, result in zip(series.patches, results, strict=False):

@@ -107,7 +107,7 @@ def edits(base: Version, side: Version) -> tuple[Edit, ...]:
 
 
 def make_history(seed: int) -> Iterator[Merge]:
-    """Yield the merges that rebase a series of patches over upstream's releases.
+    """Yield the merges that rebase a patch series onto each upstream release in turn.
 
     After each merge, the history continues with the correct result. A patch that conflicts with
     upstream is dropped.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Marks: six-byte hashes of lines, for comparisons that need only equality.
+"""Six-byte hashes of lines (marks), for comparisons that need only equality.
 
-In a file of 10,000 lines, the probability that any two different lines have the same mark is 1 in 5
+In a file of 10,000 lines, the probability that any two different lines have the same hash is 1 in 5
 million.
 """
 
@@ -15,19 +15,19 @@ Mark = bytes
 
 
 def mark_of(line: bytes) -> Mark:
-    """Return the mark (hash) of one line, including its line ending."""
+    """Return the hash of one line, including its line ending."""
     return hashlib.blake2b(line, digest_size=MARK_BYTES).digest()
 
 
 def marks_of(lines: Iterable[bytes]) -> tuple[Mark, ...]:
-    """Return the marks (hashes) of `lines`, in order."""
+    """Return the hashes of `lines`, in order."""
     if len(_KNOWN) > _MOST_KNOWN:
         _KNOWN.clear()
     return tuple(map(_KNOWN.__getitem__, lines))
 
 
 class _Marks(dict[bytes, Mark]):
-    """A cache of marks (line hashes), because each patch to a file hashes all lines of the file."""
+    """A cache of line hashes, because each patch to a file hashes all lines of the file."""
 
     def __missing__(self, line: bytes) -> Mark:
         mark = self[line] = mark_of(line)

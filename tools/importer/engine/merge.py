@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Three-way merge of one file: upstream's changes and the patch's, relative to their base.
 
-The base may consist of only the marks (hashes) of its lines. Changes of the two sides conflict if
-they overlap or are adjacent, unless they are identical or upstream's change is a superset of the
+The base may consist of only the hashes of its lines. Changes from the two sides conflict if they
+overlap or are adjacent, unless they are identical or upstream's change is a superset of the
 patch's.
 """
 
@@ -66,9 +66,9 @@ def merge_texts(
     words: Mapping[Mark, bytes] | None = None,
     labels: Labels | None = None,
 ) -> Merge:
-    """Merge three versions of a file. `base` and `theirs` may contain only marks (line hashes).
+    """Merge three versions of a file. `base` and `theirs` may contain only line hashes.
 
-    Their lines are then looked up in `words` by mark. A line that occurs only in the base is never
+    Their lines are then looked up in `words` by hash. A line that occurs only in the base is never
     written to the result, except between conflict markers.
     """
     assert ours.lines is not None

@@ -13,7 +13,7 @@ from tools.importer.snapshot import Blob
 
 
 class Outcome(enum.Enum):
-    """The outcomes, from best to worst. A patch has the worst outcome of its files."""
+    """The outcomes, from best to worst. A patch's outcome is the worst one among its files."""
 
     CLEAN = "clean"  # every hunk applies at its recorded lines
     OFFSET = "offset"  # the same lines, elsewhere in the file
@@ -66,9 +66,9 @@ class FileResult:
     `path` is the old path of the file, and `new_path` its current one; they differ if upstream
     moved it. `before` and `after` are the new tree's file without and with the patch; None means
     that the file is absent. If the file needs manual resolution, `after` contains conflict markers
-    with base, ours (upstream) and theirs (the patch). `note` describes the result, `inner` is the
-    diff from the patch's version to upstream's; for a 3-way merge, from the old lines of the
-    patch's hunks to upstream's. `conflicts` are the regions between the markers.
+    with base, ours (upstream) and theirs (the patch). `note` describes the result. `inner` is the
+    diff from the patch's version to upstream's. For a 3-way merge, it is the diff from the old
+    lines in the patch's hunks to upstream's lines. `conflicts` are the regions between the markers.
     """
 
     path: str
@@ -104,7 +104,7 @@ class Skip:
 
 @dataclass(frozen=True)
 class Resolved:
-    """The files as resolved by the user, by new path; None deletes a file."""
+    """The files as resolved by the user, keyed by new path; None deletes a file."""
 
     files: Mapping[str, Blob | None]
 

@@ -88,7 +88,7 @@ def make_scenario(
 
 
 def on_disk(root: Path, files: Files, label: str = "old") -> Scenario:
-    """Record `files` as the base of the patch series in `root`, and read both from disk."""
+    """Record `files` as the base of the patch series in `root`; read series and base from disk."""
     series = load_series(root)
     for name, data in base_files(record_base(series, DictSnapshot(label, files))).items():
         (root / name).write_bytes(data)

@@ -13,7 +13,7 @@ from tools.importer.engine.marks import Mark
 
 @dataclass(frozen=True)
 class Stretch:
-    """base[start:stop] became ours[ours_start:ours_stop] upstream, theirs[begin:end] in the patch.
+    """base[start:stop], which is ours[ours_start:ours_stop] upstream and theirs[begin:end] patched.
 
     `ours` and `theirs` are the changes that each side made in this range. If `same` is true,
     upstream's version contains all of the patch's changes, so it is kept.

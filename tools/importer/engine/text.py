@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A text file as the engine sees it: lines, their marks (hashes), and the count of each mark."""
+"""A text file as the engine sees it: its lines, their hashes, and the count of each hash."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TELLING = 6
 
 @dataclass(frozen=True)
 class Text:
-    """A text's lines with their endings. `lines` is None if only marks (hashes) are known."""
+    """A text's lines with their endings. `lines` is None if only their hashes are known."""
 
     marks: tuple[Mark, ...]
     lines: tuple[bytes, ...] | None = None
@@ -48,7 +48,7 @@ def _text_of(data: bytes) -> Text:
 def known_lines(
     text: Text, start: int, stop: int, words: Mapping[Mark, bytes], label: str
 ) -> list[bytes]:
-    """Return text.lines[start:stop]. If only marks (hashes) are known, look up lines in `words`.
+    """Return text.lines[start:stop]. If only their hashes are known, look up the lines in `words`.
 
     One placeholder line replaces each run of unknown lines. It states their number and `label`.
     Known lines within the run that are not significant, such as blank lines, are also counted.

@@ -95,7 +95,7 @@ def _put(files: Files, path: str, *changes: tuple[str, str]) -> Files:
 
 @pytest.fixture(name="history", scope="module")
 def _history(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Files]:
-    """Return the trees by commit subject, after committing each of them to a git repository."""
+    """Commit each tree to a git repository, and return the trees keyed by commit subject."""
     git = RealGit(tmp_path_factory.mktemp("upstream"))
     now = over({}, {"lib/backend.py": _BACKEND, "lib/cache.py": _CACHE, "run": _RUN})
     commits = {"start": git.commit("main", now, "start")}

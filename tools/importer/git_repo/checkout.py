@@ -315,7 +315,7 @@ class Checkout:
 def changes_between(
     old: Mapping[str, TreeEntry], new: Mapping[str, TreeEntry], destination: str
 ) -> dict[str, Change]:
-    """Return the entries that differ between two trees at `destination`, by full path."""
+    """Return the entries that differ between two trees at `destination`, keyed by full path."""
     return {
         f"{destination}/{path}": (old.get(path), new.get(path))
         for path in sorted(old.keys() | new.keys())

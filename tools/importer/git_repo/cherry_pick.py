@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Add an upstream change to the patch series, given a reference to it.
 
-The change's diff is merged onto the patched tree, file by file. The result is an ordinary patch.
-The first import of a release that contains the change drops the patch from the series.
+The change is merged into the patched tree, file by file. The result is an ordinary patch. The first
+import of a release that contains the change drops the patch from the series.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ def _refuse_second(series: Series, change: UpstreamChange) -> None:
 
 
 def _series_files(series: Series, snapshot: Snapshot, name: str, data: bytes) -> dict[str, bytes]:
-    """Return the contents of the new patch series directory, with its base, after validation."""
+    """Validate the new patch series, and return its directory's files with the recorded base."""
     index = (series.root / "series").read_bytes()
     index += b"\n" if index and not index.endswith(b"\n") else b""
     files = {patch.name: (series.root / patch.name).read_bytes() for patch in series.patches}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run git such that only the repository itself affects the result.
+"""Run git so that only the repository itself affects the result.
 
 The user's configuration, locale, hooks and environment have no effect, so the same call produces
 the same bytes on every machine. The oldest supported git is 2.39.

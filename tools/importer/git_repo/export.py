@@ -152,7 +152,7 @@ class _Branches:
         return Exported(patch.name, title, state, note, ref, commit, file)
 
     def _alone(self, result: PatchResult) -> tuple[dict[str, Blob | None], list[str]]:
-        """Merge only this patch's change onto upstream; return the files and conflicting paths."""
+        """Merge only this patch's change into upstream; return the files and conflicting paths."""
         changes: dict[str, Blob | None] = {}
         conflicts: list[str] = []
         for file in result.files:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write a patch for upstream's maintainers as a commit or a mail, with reason and test plan."""
+"""Write a patch for upstream's maintainers as a commit or an email, with reason and test plan."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SPECIAL = re.compile(
 
 @dataclass(frozen=True)
 class Letter:
-    """The text and diff of a patch. `reason` is its prose; `headers` has our own header fields."""
+    """The text and diff of a patch. `reason` is its prose; `headers` contains our header fields."""
 
     title: str
     reason: str
@@ -43,7 +43,7 @@ class Letter:
 
 
 def letter_of(patch: Patch, data: bytes) -> Letter:
-    """Parse a patch file into a letter."""
+    """Parse a patch file into a `Letter`."""
     head = header_of(data)
     header, *rest = re.split(r"\n[ \t]*\n", head.decode("utf-8", "surrogateescape"), maxsplit=1)
     own = "\n".join(line for line in header.splitlines() if not line.startswith("Subject:"))
@@ -58,7 +58,7 @@ def letter_of(patch: Patch, data: bytes) -> Letter:
 
 
 def mbox(letter: Letter, *, with_headers: bool) -> bytes:
-    """Return the patch as a mail message, like `git format-patch` but deterministic.
+    """Return the patch as an email message, like `git format-patch` but deterministic.
 
     `with_headers` includes our own header fields in the text. `git am --keep-cr --keep-non-patch`
     then produces the same tree as the patch series. Without the first option, git loses CRLF line
@@ -83,7 +83,7 @@ def _guarded(line: str) -> str:
 
 
 def _sender(owner: str) -> str:
-    """Return a patch's owner as a mail sender.
+    """Return a patch's owner as an email sender.
 
     A sender needs an address, so an owner without one, such as a team, gets one at `@invalid`.
     """

@@ -118,7 +118,7 @@ def test_a_full_disk_is_said_and_the_next_run_goes_on(
 
 
 def _killed(calls: int, action: Callable[[], object]) -> bool:
-    """Run `action` in a process that dies at its `calls`-th git call or file operation."""
+    """Run `action` in a process that is killed at its `calls`-th git call or file operation."""
     child = os.fork()
     if child == 0:
         remaining = calls

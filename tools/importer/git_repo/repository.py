@@ -47,7 +47,7 @@ class Person:
 
 
 class Repository:
-    """A repository on this machine. `work_tree` is None if the repository is bare."""
+    """A local repository. `work_tree` is None if the repository is bare."""
 
     def __init__(self, git_dir: Path, work_tree: Path | None, *, network: bool = False) -> None:
         self.git_dir = git_dir
@@ -119,7 +119,7 @@ class Repository:
         return None
 
     def files(self, treeish: str) -> dict[str, TreeEntry]:
-        """Return all files of a tree, by path."""
+        """Return all files in a tree, keyed by path."""
         return self._list(treeish, "-r")
 
     def files_at(self, commit: str | None, path: str) -> dict[str, TreeEntry]:
@@ -137,7 +137,7 @@ class Repository:
         return rest.split(" ")[1][:40] if mode == TREE else None
 
     def children(self, treeish: str) -> dict[str, TreeEntry]:
-        """Return the direct entries of a tree, by name."""
+        """Return the direct entries of a tree, keyed by name."""
         return self._list(treeish)
 
     def blob(self, oid: str) -> bytes:
@@ -248,10 +248,10 @@ class Repository:
         return out.decode().strip()
 
     def move(self, ref: str, new: str, old: str | None, reason: str) -> None:
-        """Move `ref` from `old` (None: no such ref) to `new`. Raises UserError if not at `old`.
+        """Move `ref` from `old` (None: no ref) to `new`. Raises UserError if it is not at `old`.
 
-        This is the only step that publishes anything. It is atomic, because git renames a lock
-        file.
+        This is the only step whose effect is visible to users. It is atomic, because git renames a
+        lock file.
         """
         command = ("update-ref", "--no-deref", "-m", reason, ref, new, old or ZERO)
         # The identity that git writes to the reflog.

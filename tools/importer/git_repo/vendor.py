@@ -92,7 +92,7 @@ class Edit:
 
 
 class LocalEditsError(UserError):
-    """The error raised for committed edits that no patch contains. `fixup_patch` takes `edits`."""
+    """Raised for committed edits that no patch contains. `fixup_patch` can export `edits`."""
 
     def __init__(self, message: str, edits: tuple[Edit, ...]) -> None:
         super().__init__(message)

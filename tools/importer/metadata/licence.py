@@ -31,7 +31,7 @@ _MARK = b"\xef\xbb\xbf"  # the byte order mark, which some editors write
 
 @dataclass(frozen=True)
 class LicenceRecord:
-    """The hashes of the licence files, by path. `changes` contains messages, and is not stored."""
+    """The licence files' hashes, keyed by path. `changes` lists messages, and is not stored."""
 
     digests: Mapping[str, str]
     changes: tuple[str, ...] = field(default=(), compare=False)
@@ -53,10 +53,10 @@ def check_licence(
     """Return the licence record of `new`. Raises UserError if a changed text is not acknowledged.
 
     `old` is the project's current tree, if available. It stands in for a missing record, and error
-    messages show how `new` differs from it. If the origin of `new` never contains a file, its
-    record is kept. A file that no earlier origin could contain is recorded, and reported as new.
-    `paths` are the paths of the licence files in upstream's repository, even if an origin uses
-    others.
+    messages show how `new` differs from it. If the origin of `new` never contains a licence file,
+    that file's record is kept. A file that no earlier origin could contain is recorded, and
+    reported as new. `paths` are the paths of the licence files in upstream's repository, even if an
+    origin uses others.
     """
     old, new = whole(old) if old else None, whole(new)
     digests = dict(recorded.digests) if recorded else {}

@@ -96,7 +96,7 @@ def own_module(workspace: Path) -> tuple[str, str]:
 
 
 def _packages(lock: Path, licences: Mapping[str, str]) -> dict[str, Locked]:
-    """Return the packages in a lock file, by key."""
+    """Return the packages in a lock file, keyed by lock key."""
     rows = read_json(lock).get("packages")
     if not isinstance(rows, dict):
         raise UserError(f"{lock}: no 'packages'. Run third_party/pypi/update.py")

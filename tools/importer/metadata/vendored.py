@@ -49,7 +49,7 @@ class Vendored:
 
 
 def projects(workspace: Path) -> list[Project]:
-    """Return all imported projects, by name. Raises UserError if an import.json is invalid."""
+    """Return all imported projects, keyed by name. Raises UserError for an invalid import.json."""
     files = sorted(workspace.glob("third_party/*/import.json"))
     return [load_project(workspace, file.parent.name) for file in files]
 

@@ -88,7 +88,7 @@ def render_workspace(
     today: datetime.date | None = None,
     added: tuple[Vendored, Metadata] | None = None,
 ) -> dict[str, bytes]:
-    """Return every generated file by its workspace path. `pins` override the projects' pins.
+    """Return every generated file, keyed by workspace path. `pins` override the projects' pins.
 
     `added` is a project that is not in the workspace yet. A workspace with neither locks nor a bill
     of materials has only its projects' METADATA. Raises UserError if an input is missing or cannot

@@ -68,7 +68,7 @@ _NO_SETTINGS = {
 
 
 class GitError(Exception):
-    """The error raised if a git command fails. The one-line message has its status and output."""
+    """Raised if a git command fails. The one-line message contains its exit status and output."""
 
     def __init__(self, command: str, status: object, stderr: str) -> None:
         super().__init__(f"git {command} exited {status}: {stderr}")

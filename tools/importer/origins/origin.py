@@ -50,7 +50,7 @@ class Wanted:
 
 
 class NotHereError(Exception):
-    """The error raised if an origin lacks a release. `known` has the names of its releases.
+    """The error raised if an origin lacks a release. `known` lists its releases.
 
     `complete` is False if this kind of origin lacks some releases, so the release may exist
     elsewhere.
@@ -76,7 +76,7 @@ class Origin(Protocol):
 
     @property
     def title(self) -> str:
-        """Return the name of this kind of origin for messages."""
+        """Return the display name of this kind of origin, for messages."""
 
     def find(self, wanted: Wanted) -> OriginSnapshot:
         """Fetch a release.

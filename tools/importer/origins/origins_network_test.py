@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NETWORK: compare releases from this machine's package index and Debian mirror with each other.
+"""Check releases from the host's package index and Debian mirror, over the network.
 
 This is not part of the test suite, because it downloads 200 MB and takes a minute. Run it after
 changing wheel_contents.json, and when upstream changes the contents of its wheels:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Origins whose address contains the release: a URL, or the path of an archive or directory.
 
-In import.json, the address contains `{tag}` or `{version}`. A URL's pin has the sha256 of the
-archive. Files at a path are pinned like other local files (local.py).
+In import.json, the address contains `{tag}` or `{version}`. A URL's pin contains the archive's
+sha256. Files at a path are pinned like other local files (local.py).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The origin for source distributions on a package index. The pin has the archive's sha256."""
+"""The origin for source distributions on a package index. The pin contains the archive's sha256."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ NOTHING = Facts(frozenset(), frozenset(), ())
 
 @dataclass(frozen=True)
 class Tree:
-    """The Python files of a tree, by path."""
+    """The Python files of a tree, keyed by path."""
 
     files: Mapping[str, bytes]
 

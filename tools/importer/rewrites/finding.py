@@ -16,7 +16,7 @@ TABLE = "patches/torch/rewrites.txt"
 class Finding:
     """Calls (`sites`) that no rewrite rule covers, in one function or in a whole file.
 
-    For an entire file, `function` is "". `what` describes the problem and `step` the possible next
+    For a whole file, `function` is "". `what` describes the problem and `step` the possible next
     steps.
     """
 

@@ -52,7 +52,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class Export:
-    """A name that holds a path computed from `__file__`, or that returns one if `called`."""
+    """A name that holds a path from `__file__` or, if `called`, a function that returns one."""
 
     name: str
     called: bool
@@ -60,7 +60,7 @@ class Export:
 
 @dataclass(frozen=True)
 class Imported:
-    """An export of another file, `maker`."""
+    """A name that is imported from the file `maker`, which exports it."""
 
     maker: str
     export: Export

@@ -37,9 +37,9 @@ _NAMED = frozenset(
 
 @dataclass(frozen=True)
 class Import:
-    """The import behind a local name: `name` in a module, or the module itself if `name` is empty.
+    """The import that binds a local name: `name` in a module, or the module if `name` is empty.
 
-    `module` is a path with forward slashes, relative to the root of absolute imports.
+    `module` is a path with forward slashes, relative to the import root.
     """
 
     module: str
@@ -52,7 +52,7 @@ class Import:
 
 
 class Module:
-    """A parsed file. `path` has forward slashes and is relative to the root of absolute imports."""
+    """A parsed file. `path` uses forward slashes and is relative to the import root."""
 
     def __init__(self, path: str, data: bytes) -> None:
         """Parse the file. Raises SyntaxError or ValueError if that fails."""
@@ -88,7 +88,7 @@ class Module:
 
     @property
     def own_files(self) -> Sequence[ast.AST]:
-        """Return the nodes that read `__file__`, of this module or of others."""
+        """Return the nodes that read the `__file__` of this module or of another one."""
         return [*self._reads.get("__file__", ()), *self.attributes.get("__file__", ())]
 
     def is_method(self, function: Function) -> bool:

@@ -25,7 +25,7 @@ def patch_files(
     rules: Sequence[Rule] = RULES,
     modules: Modules | None = None,
 ) -> dict[str, bytes]:
-    """Return the patches that the rules generate from upstream's tree, by file name.
+    """Return the patches that the rules generate from upstream's tree, keyed by file name.
 
     Existing patches in the series keep their order and names. A new one is appended as
     `<rule>.patch`. A rule without a target has no patch. Raises UserError if a rule cannot be

@@ -28,7 +28,7 @@ class Reached:
     _sites: tuple[Site, ...]
 
     def sites(self, callees: Collection[str]) -> list[Site]:
-        """Return the calls whose last name is in `callees` and that use these paths, by file."""
+        """Map each file to its calls of a function in `callees` that use these paths."""
         return [site for site in self._sites if site.callee in callees]
 
 

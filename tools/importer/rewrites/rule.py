@@ -40,8 +40,8 @@ class Kept:
 class Rule:
     """A rewrite rule. Only `kept` calls of `guarded` names may use a path from `__file__`.
 
-    `expected` contains the number of rewritten calls per file, by the first release with that
-    number. `kept` and `expected` are read from rewrites.txt (known_calls.py). `header` is the
+    `expected` maps a release to the number of rewritten calls per file that applies from that
+    release on. `kept` and `expected` are read from rewrites.txt (known_calls.py). `header` is the
     header of the rule's patch, excluding the Subject.
     """
 
@@ -63,7 +63,7 @@ class Rule:
         )
 
     def matches_in(self, label: str) -> Mapping[str, int]:
-        """Return the expected number of matches by file, merged over all releases up to `label`.
+        """Return the expected number of matches per file, merged over all releases up to `label`.
 
         A label that is not a release selects all releases; one older than all selects the oldest.
         """

@@ -2,9 +2,9 @@
 """Run a rewrite rule on a tree; return the changed files, and the calls that no rule covers.
 
 The result is regenerated for each tree, never merged. A call that upstream has added is either
-rewritten, and then the expected number of matches in its file must be updated, or reported as a
-finding. `examine`, `look` and `decide` return findings; `run_rule`, `check_guards` and `decisions`
-raise UserError instead.
+rewritten or reported as a finding. If it is rewritten, the expected number of matches in its file
+must be updated. `examine`, `look` and `decide` return findings; `run_rule`, `check_guards` and
+`decisions` raise UserError instead.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's rewrite rules: changes to every matching call that single-file programs require.
+"""torch's rewrite rules: changes that single-file programs require in every matching call.
 
 Exemptions and expected match counts are in patches/torch/rewrites.txt, which known_calls.py reads.
 """

@@ -49,7 +49,10 @@ def last_of(project: Project, ref: str | None) -> Last | None:
 
 
 def branch_files(project: Project, label: str, pin: Mapping[str, object]) -> dict[str, bytes]:
-    """Return branches.json, by path, with the import `label` added; {} if not from a branch."""
+    """Map the path of branches.json to its contents with the import `label` added.
+
+    Returns {} if the import is not from a branch.
+    """
     ref, commit = pin.get("ref"), pin.get("commit")
     if pin.get("tag") or not isinstance(ref, str) or not ref.startswith("refs/heads/"):
         return {}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write files with conflicts to `.import/conflict`, and read the user's resolution back.
 
-Each file is at its path in the new tree, and conflicting text is between markers. A binary file, or
-one that upstream deleted, has no markers, so the user must change it, or add it to the index
-unchanged.
+Each file has the same path there as in the new tree, and conflicting text is between markers. A
+binary file, or one that upstream deleted, has no markers, so the user must change it, or add it to
+the index unchanged.
 """
 
 from __future__ import annotations

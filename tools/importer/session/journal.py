@@ -12,7 +12,7 @@ the publication, and each phase change is one rename:
 
 In this directory, `new/N` is the new content of file N, `old/N` is a hard link to the old file, and
 `journal.json` lists the files. One rename moves `new/N` into place, so a missing `new/N` means that
-the move is done. `state/` holds the state files of the command that published, because `undo`
+the move is done. `state/` holds the state files of the command that made the change, because `undo`
 restores them as well.
 """
 
@@ -37,7 +37,7 @@ _STATE = "state"
 
 @dataclass(frozen=True)
 class Move:
-    """A file to publish, with its sha256 before and after. None means that no file exists."""
+    """A file to write, with its sha256 before and after. None means that no file exists."""
 
     path: str
     before: str | None
@@ -46,7 +46,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Journal:
-    """An atomic change to several files; error messages call it `what`.
+    """An atomic change to several files; error messages refer to it as `what`.
 
     `made` lists the directories that it creates, and `clears` the state files that it moves out of
     the state directory at the end.
@@ -114,21 +114,21 @@ def roll_back(workspace: Path, state: Path) -> str | None:
 
 
 def undoable(state: Path) -> Journal | None:
-    """Return the journal of the last published change, or None if there is none to undo."""
+    """Return the journal of the last completed change, or None if there is none to undo."""
     root = state / UNDO
     return _read(root) if (root / _JOURNAL).is_file() else None
 
 
 def edited_since(workspace: Path, journal: Journal) -> list[str]:
-    """Return the files that have changed since they were published."""
+    """Return the files that have been edited since the change was completed."""
     return [move.path for move in journal.moves if digest_of(workspace / move.path) != move.after]
 
 
 def undo(workspace: Path, state: Path) -> None:
-    """Roll back the last published change, including the state files of its command.
+    """Roll back the last completed change, including the state files of its command.
 
     `undoable` must have returned a journal. If the process is killed, the next command finishes the
-    rollback. Raises UserError if a file was edited after it was published.
+    rollback. Raises UserError if a file was edited after the change.
     """
     journal = _read(state / UNDO)
     edited = edited_since(workspace, journal)

@@ -48,7 +48,8 @@ def uncommitted(workspace: Path, paths: Sequence[Path]) -> list[str] | None:
     try:
         # -z leaves names unquoted. --untracked-files=all lists the files in new directories.
         # --no-optional-locks avoids refreshing the index, which another git process may be using.
-        # safe.directory lets git read a checkout that another user owns; the caller named it.
+        # safe.directory lets git read a checkout that another user owns, because the caller
+        # specified it.
         out = tool.execute(
             [
                 "git",

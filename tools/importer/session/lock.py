@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allow one command at a time in a workspace. The kernel releases the lock if its holder dies."""
+"""Allow one command at a time in a workspace. The kernel releases the lock if its holder exits."""
 
 from __future__ import annotations
 

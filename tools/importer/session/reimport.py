@@ -44,7 +44,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Carried:
-    """The result of a finished import: the files of the new series directory, by name.
+    """The result of a finished import: the files of the new series directory, keyed by name.
 
     `landed` holds the files of its subdirectory `landed/`, a series of the patches that upstream
     has merged.
@@ -228,7 +228,7 @@ def write_directory(directory: Path, files: Mapping[str, bytes]) -> None:
 def directory_changes(
     project: Project, carried: Carried, source: Source, *, overwrite: bool
 ) -> dict[str, bytes | None]:
-    """Return the files to write for the new release's patch series, by path; None deletes one.
+    """Return the files to write for the new patch series, keyed by path; None deletes one.
 
     Raises UserError if the release already has a different series, unless `overwrite` is set.
     """

@@ -2,8 +2,8 @@
 """Regenerate the patches with a `Rewrite: <rule>` header, instead of merging them.
 
 The import stops if it finds calls that no rule covers. It then writes `rewrites.txt`, the rules'
-data file, with a proposed line for each call. The user edits the file, and the import publishes it
-with the patch series.
+data file, with a proposed line for each call. The user edits the file, and the import writes it to
+the workspace with the patch series.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Remembered:
 
 
 def read_settlements(project: Project) -> dict[str, Remembered]:
-    """Return all stored conflict resolutions by conflict hash, in file name order."""
+    """Return all stored conflict resolutions, keyed by conflict hash, in file name order."""
     out: dict[str, Remembered] = {}
     for file in sorted((project.series / DIRECTORY).glob("*.json")):
         each = _read(project, file)
@@ -45,7 +45,7 @@ def read_settlements(project: Project) -> dict[str, Remembered]:
 
 
 def settlements_of(project: Project) -> dict[str, Settlement]:
-    """Return the conflict resolutions that an import may reuse, by conflict hash.
+    """Return the conflict resolutions that an import may reuse, keyed by conflict hash.
 
     Raises UserError if a file is malformed.
     """
@@ -60,7 +60,7 @@ def settlement_files(
     old: str,
     new: str,
 ) -> dict[str, bytes]:
-    """Return the files, by path, that store how the user resolved the patches `decided`."""
+    """Return the files to write, keyed by path: the user's resolutions of the patches `decided`."""
     out: dict[str, bytes] = {}
     for result in results:
         settlement = result.settlement

@@ -45,7 +45,7 @@ class Changes:
 
 
 class Transaction:
-    """A set of file changes that are published together.
+    """A set of file changes that are made together, atomically.
 
     Messages refer to the transaction as `what`, such as "the import of v2.14.1".
     """
@@ -66,7 +66,7 @@ class Transaction:
         self._files[self._checked(path)] = None
 
     def changes(self) -> Changes:
-        """Return the changes that publishing would make now."""
+        """Return the changes that `publish` would make if called now."""
         moves = self._moves(())
         return Changes(
             tuple(sorted(move.path for move in moves if move.before is None)),

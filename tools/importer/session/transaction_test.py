@@ -144,7 +144,7 @@ def test_killed_at_any_call_abort_takes_everything_back(tmp_path: Path) -> None:
 @settings(max_examples=examples(25), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 60), st.booleans()), max_size=4), st.integers(25, 60))
 def test_killed_again_and_again(kills: list[tuple[int, bool]], first: int) -> None:
-    """Also kill recoveries and rollbacks, in any order. The final tree is all old or all new."""
+    """Also kill recoveries and rollbacks, in any order. The final files are all old or all new."""
     with tempfile.TemporaryDirectory() as directory:
         workspace, state = Path(directory), Path(directory) / ".import"
         lay(workspace, OLD)

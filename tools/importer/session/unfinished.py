@@ -22,7 +22,8 @@ from tools.importer.snapshot import Blob
 
 STATE_FILE = "state.json"
 
-# The command name of an unfinished `import.py edit`, which waits for `refresh`, not at a conflict.
+# The command name of an unfinished `import.py edit`. Unlike other unfinished commands, it has not
+# stopped at a conflict, but waits for the user to edit the patch and run `refresh`.
 EDITING = "edit"
 DESK = "edit"
 _FORMAT = 1

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Create a git repository around conflicting files, so that `git mergetool` can resolve them.
 
-Its index contains three versions of each file, as after a conflicting merge: the base's, upstream's
-and the patch's. They differ only between the conflict markers, because all other lines are already
+Its index contains three versions of each file, as after a conflicting merge: the base, upstream and
+patch versions. They differ only between the conflict markers, because all other lines are already
 merged. The repository is written without calling git, which may not be installed.
 """
 
@@ -70,7 +70,7 @@ def is_mergetools(path: str, files: Collection[str]) -> bool:
 
 
 def _versions(marked: bytes) -> tuple[bytes, bytes, bytes] | None:
-    """Split text with conflict markers into the base's, upstream's and the patch's version.
+    """Split text with conflict markers into the base, upstream and patch versions.
 
     Return None if a marker is missing.
     """

@@ -37,9 +37,9 @@ from tools.importer.snapshot import Blob, OverlaySnapshot, Snapshot
 class Watched:
     """The status of the landed patches on a new tree.
 
-    `returned` holds the patches that upstream reverted, by name, and `files` the tree's files that
-    they change. `landed` holds the patches that upstream still contains. `lost` names the patches
-    that can no longer be watched, because upstream has changed their lines.
+    `returned` maps names to the patches that upstream reverted, and `files` contains the tree's
+    files that they change. `landed` holds the patches that upstream still contains. `lost` names
+    the patches that can no longer be watched, because upstream has changed their lines.
     """
 
     returned: Mapping[str, bytes]
@@ -53,7 +53,7 @@ class Watched:
 
 
 def check_watched(ours: Series, base: Base | None, new: Snapshot) -> Watched:
-    """Check which patches that landed upstream the new tree still contains.
+    """Check which of the landed patches the new tree still contains.
 
     Raises UserError if `landed/` is not a valid patch series.
     """

@@ -28,14 +28,14 @@ _THREADS = min(8, os.cpu_count() or 1)
 
 @dataclass(frozen=True)
 class WheelContents:
-    """The files in a wheel, by path. `damaged` maps each unreadable path to an error message."""
+    """The files in a wheel, keyed by path. `damaged` maps unreadable paths to error messages."""
 
     members: dict[str, Member]
     damaged: dict[str, str]
 
 
 def hash_tree(root: Path, report: Report) -> dict[str, Entry]:
-    """Return an entry for each file and symlink under `root`, by path.
+    """Return an entry for each file and symlink under `root`, keyed by path.
 
     Raises UserError if `root` is not a directory, EnvironmentProblem if a file is unreadable.
     """

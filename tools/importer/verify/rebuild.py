@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rebuild the pinned tree from the wheel, our patches and seam/, and compare it with the pin."""
+"""Rebuild the pinned tree from the wheel, our patches and seam/ (hooks), and check it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test support: a workspace that can be verified: a small wheel, its pin, patches and seam/."""
+"""Test support: a verifiable workspace with a small wheel, its pin, patches, and seam/ (hooks)."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class SampleWheel:
                 archive.writestr(item, data, zipfile.ZIP_DEFLATED)
 
     def write_pin(self, **changes: str) -> None:
-        """Write pin.json for the current wheel, with the keys `changes` replaced."""
+        """Write pin.json for the current wheel, with the keys in `changes` replaced."""
         pin = {"tag": "v1.0", "commit": COMMIT, "version": "1.0+cpu", "tree_hash": "", **changes}
         sha256 = hashlib.sha256(self.wheel.read_bytes()).hexdigest()
         pinned = {**pin, "wheel": {"filename": self.wheel.name, "sha256": sha256}}
