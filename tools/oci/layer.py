@@ -61,7 +61,8 @@ class Layer:
 def write_layer(title: str, entries: Iterable[Entry], blobs: Path) -> Layer:
     """Write a layer to the directory `blobs`, in a file named after its digest.
 
-    Directories above the entries are added. Raises ValueError if two entries have the same path.
+    Missing parent directories are added to the layer. Raises ValueError if two entries have the
+    same path.
     """
     with tempfile.NamedTemporaryFile(dir=blobs, delete=False) as stream:
         temporary = Path(stream.name)
@@ -82,7 +83,7 @@ def write_layer(title: str, entries: Iterable[Entry], blobs: Path) -> Layer:
 
 
 def _in_order(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Yield the entries and all directories above them, parents first."""
+    """Yield the entries and all their parent directories, parents first."""
     table: dict[str, Entry] = {}
     for entry in entries:
         if entry.name in table:

@@ -35,7 +35,7 @@ class Image:
     layers: list[dict[str, File]]
 
     def files(self) -> dict[str, File]:
-        """Return the files of all layers by path. Files in later layers hide earlier ones."""
+        """Return all layers' files, keyed by path. Files in later layers hide earlier ones."""
         result: dict[str, File] = {}
         for layer in self.layers:
             result |= layer
