@@ -21,14 +21,14 @@ from tools.par.compiler.container import DEFLATE, STORED, ZSTD, ArchiveWriter
 
 _FRAME = 16 << 20  # uncompressed bytes per frame; smaller frames compress worse
 _LEVEL = 7  # level 9 takes 1.3 times as long and saves 2%; level 19 saves 7%
-# GPU kernels are already compressed. On them, level 9 takes six times as long as this level and
+# GPU kernels are already compressed. For them, level 9 takes six times as long as this level and
 # saves only 3%.
 _KERNELS_LEVEL = 3
 _HEAD = 32
-# Every program contains its own copies of these libraries, for machines that lack them. See the
+# Every program contains its own copies of these system libraries, for hosts that lack them. See the
 # runtime's machine_libraries.py.
 _MACHINE_LIBRARIES = frozenset(("libgcc_s.so.1", "libstdc++.so.6", "libz.so.1"))
-# The C library's files, which exist on every machine.
+# The C library's files, which exist on every host.
 _C_LIBRARY = frozenset(
     (
         "ld-linux-x86-64.so.2", "libc.so.6", "libdl.so.2", "libm.so.6", "libpthread.so.0",
@@ -306,7 +306,7 @@ class BundleBuilder:
         return row is not None and row[2]
 
     def _add_to_stamp(self, path: str, mode: int, data: bytes) -> None:
-        """Add a file that will be unpacked to the hash that names the bundle's cache directory."""
+        """Update the hash in the cache directory's name for a file that will be unpacked."""
         self._stamp.update(f"{path}\0{mode:o}\0{len(data)}\0".encode())
         self._stamp.update(hashlib.sha256(data).digest())
 

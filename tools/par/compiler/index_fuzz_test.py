@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fuzz indexes and footers that have valid hashes.
 
-A program must run or exit with a one-line error. If its index lacks a module, it may end with a
+A program must run or exit with a one-line error. If its index lacks a module, it may exit with a
 Python traceback, but must not hang or be killed by a signal.
 """
 

@@ -34,7 +34,7 @@ class Kept:
         return len(self._runs)
 
     def close(self) -> None:
-        """End the child process, after which the cache cannot be used."""
+        """Terminate the child process, after which the cache cannot be used."""
         self._compiler.close()
         self._process.join()
 

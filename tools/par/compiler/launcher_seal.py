@@ -12,7 +12,7 @@ _MAGIC = b"PAR launcher v1\0"
 
 
 def seal_record(size: int, *, flags: int) -> bytes:
-    """Return the record of a launcher that is part of a file of `size` bytes."""
+    """Return the record for a launcher that is part of a file of `size` bytes."""
     return _SEAL.pack(_MAGIC, size, flags)
 
 

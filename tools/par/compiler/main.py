@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The PAR compiler's command line; build rules call it.
+"""The PAR compiler's command-line interface, which build rules use.
 
   main.py bundle --output=X.parlib --name=N [--prefix=P] [--unpacked] [--info=FILE] DIRECTORY
   main.py bundle ... --files=MANIFEST

@@ -34,7 +34,7 @@ class Part:
 
 
 def cut(par: memoryview, path: Path) -> list[Part]:
-    """Return the parts of a PAR, given as its bytes `par`, in their order in the file.
+    """Return the parts of the PAR whose bytes are `par`, in file order.
 
     The first part is the launcher, which is executable. The last one is the program. path: used
     only in error messages.

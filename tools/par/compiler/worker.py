@@ -17,8 +17,8 @@ FLAG = "--persistent_worker"
 def serve(run: Callable[[list[str]], int], requests: TextIO, answers: TextIO) -> int:
     """Call `run` with the arguments of each request until the input ends. Return 0.
 
-    The response contains the output of `run` and any traceback, so a failed request does not end
-    the worker.
+    The response contains the output of `run` and any traceback, so a failed request does not
+    terminate the worker.
     """
     for line in requests:
         request = json.loads(line)

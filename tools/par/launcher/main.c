@@ -225,9 +225,10 @@ static int finish(int code) {
   return 128 - code;
 }
 
-// Runs the code that the command line names, then calls `leave`, which exits
-// the process. If a stream cannot be flushed, `leave` returns instead, and the
-// interpreter is finalized, because only finalization reports that error.
+// Runs the code that the command line specifies, then calls `leave`, which
+// exits the process. If a stream cannot be flushed, `leave` returns instead,
+// and the interpreter is finalized, because only finalization reports that
+// error.
 static int run_interpreter(PyObject* leave) {
   int code = par_run_code();
   if (code == PAR_NOT_CODE) return Py_RunMain();
@@ -254,7 +255,7 @@ int main(int argc, char** argv) {
   if (code == 0) code = verify(&in);
   if (code != 0) return code;
   // Even in an isolated interpreter, sysconfig reads the _PYTHON_* variables,
-  // one of which names a module to import.
+  // one of which specifies a module to import.
   if (in.layout != PAR_LAYOUT_TOOL) par_drop_environment("_PYTHON_");
 
   PyPreConfig preconfig;

@@ -15,8 +15,8 @@
 #include "zstd_xxhash.h"
 
 // ArchiveError, which is raised if the archive is damaged. It is a subclass of
-// SystemExit, so it ends the program with one line, and an `except ImportError`
-// around an optional import does not catch it.
+// SystemExit, so the program exits with a one-line error, and an `except
+// ImportError` around an optional import does not catch it.
 static PyObject* archive_error;
 
 typedef struct {
@@ -329,7 +329,7 @@ static PyObject* par_dlopen(PyObject* module, PyObject* args) {
     return NULL;
   }
   // The handle is never closed, so the library stays loaded until the process
-  // ends.
+  // exits.
   void* handle = dlopen(PyBytes_AS_STRING(path), RTLD_NOW | RTLD_LOCAL);
   Py_DECREF(path);
   if (!handle) {

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #define MAX_DEPTH 64
-// marshal's FLAG_REF: the value gets the next number, by which a later 'r' can
-// refer to it.
+// marshal's FLAG_REF: the value gets the next reference index, by which a later
+// 'r' (TYPE_REF) can refer to it.
 #define REFERENCED 0x80
 
 enum kind { BAD, UNFINISHED, VALUE, TEXT, END };
@@ -103,8 +103,8 @@ static enum kind value(struct reader* in, int depth) {
     if (!read_number(in, 4, &number) || number >= in->count) return BAD;
     return in->kinds[number] == UNFINISHED ? BAD : in->kinds[number];
   }
-  // None, True, False and the marker at the end of a dictionary get no number,
-  // even if they have the flag.
+  // None, True, False and the marker at the end of a dictionary get no
+  // reference index, even if FLAG_REF is set.
   int plain = type & ~REFERENCED;
   int numbered = type & REFERENCED && plain != 'N' && plain != 'T' &&
                  plain != 'F' && plain != '0';

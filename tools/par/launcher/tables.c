@@ -69,10 +69,11 @@ static int frames(PyObject* items, uint64_t offset, uint64_t whole,
 }
 
 // Returns 1 if `items` is a tuple that matches `shape`, which has one letter
-// per item: n a bundle's number, p a path, P a path or "", c a name without a
-// slash, s a string, S a string or None, w strings, b a bool, u a number, o an
-// offset, z the size of the range that starts at the preceding o, f the frames
-// that start at the preceding o and unpack to the preceding u bytes.
+// per item: n a bundle's index, p a path, P a path or "", c a name without a
+// slash, s a string, S a string or None, w strings, b a bool, u an unsigned
+// integer, o an offset, z the size of the range that starts at the preceding o,
+// f the frames that start at the preceding o and unpack to the preceding u
+// bytes.
 static int row(PyObject* items, const char* shape,
                const struct limits* limits) {
   if (!PyTuple_CheckExact(items) ||

@@ -8,7 +8,7 @@ _CollectedInfo = provider(
     fields = {"licences": "Depset of LicenceInfo."},
 )
 
-# Attributes whose targets become part of a linked program. Other attributes name build tools.
+# Attributes whose targets become part of a linked program. Other attributes refer to build tools.
 _LINKED = [
     "actual",
     "deps",

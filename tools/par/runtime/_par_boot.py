@@ -18,8 +18,8 @@ def start(layout, program, file, config, interpreter, raised):
     """Install the importer, run the main module and return its exit status.
 
     If the PAR runs as a Python interpreter, the launcher runs the caller's code later. The result
-    is then a function that ends the process with a given status, or None if the process must end
-    with the interpreter's normal finalization.
+    is then a function that exits the process with a given status, or None if the interpreter must
+    be finalized normally.
 
     layout: "packed" or "runfiles".
     file: the path at which to open a packed program.

@@ -18,7 +18,8 @@ import _par
 
 _SUFFIX = ".cpython-311.pyc"
 _MAIN_NAMES = frozenset(("__main__", "__mp_main__"))
-# An import or a program that creates this many objects is large. `import torch` creates 270,000.
+# An import or a program that creates this many objects counts as large. `import torch` creates
+# 270,000.
 _LARGE_IMPORT = 10_000
 _LARGE_PROGRAM = 100_000
 # Standard-library modules that par_runtime.adjustments patches.
@@ -76,7 +77,7 @@ class Loader:
     def exec_module(self, module):
         name = module.__spec__.name
         code = self.get_code(name)
-        # Almost all objects that an import creates live until the process ends. Repeated garbage
+        # Almost all objects that an import creates live until the process exits. Repeated garbage
         # collections would take a tenth of the time of a large import.
         pause = gc.isenabled() and not self.bundle.runtime.settings.get("startup_gc")
         if pause:

@@ -2,7 +2,7 @@
 """Run each test file in its own process, forked from a parent that has done the slow imports.
 
 Importing torch and JAX takes seconds, but a fork takes milliseconds. Files are as isolated as in
-separate targets: they share no memory, and a crash ends the tests of only one file.
+separate targets: they share no memory, and a crash aborts the tests in only one file.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _shard(files: Sequence[str]) -> Sequence[str]:
 
 
 def _suites(file: str, results: Path, status: int) -> list[xml.etree.ElementTree.Element]:
-    """Return the test suites in a file's results, plus a failed one if the process died."""
+    """Return the test suites in a file's results, plus a failed one if the process failed."""
     try:
         suites = list(xml.etree.ElementTree.parse(results).getroot().iter("testsuite"))
     except FileNotFoundError:
@@ -105,7 +105,7 @@ def _failure(file: str, reason: str) -> xml.etree.ElementTree.Element:
 
 
 def _ending(status: int) -> str:
-    """Describe how a process ended. If `status` is negative, signal -status ended it."""
+    """Describe how a process exited. If `status` is negative, signal -status killed it."""
     if status >= 0:
         return f"the process ended with status {status}"
     try:

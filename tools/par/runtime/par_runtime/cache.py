@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class CacheError(SystemExit):
-    """Raised if PAR_CACHE_DIR is unusable. It ends the program with one line and status 1."""
+    """Raised if PAR_CACHE_DIR is unusable. The program exits with a one-line error and status 1."""
 
 
 def say(program: str, text: str) -> None:

@@ -35,7 +35,7 @@ def natives(bundle: Bundle) -> dict[str, tuple[Any, ...]]:
 
 @functools.cache
 def library_owners(runtime: Runtime) -> dict[str, tuple[Bundle, str]]:
-    """Map each library's soname to its bundle and path. Omit copies of machine libraries."""
+    """Map each library's soname to its bundle and path. Omit packed system libraries."""
     owners: dict[str, tuple[Bundle, str]] = {}
     for bundle in runtime.bundles:
         if bundle.name == "cc_runtime":

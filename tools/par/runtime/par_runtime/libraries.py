@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Load the libraries of other bundles that a bundle's libraries need.
+"""Load the libraries in other bundles that a bundle's own libraries depend on.
 
 If packages are installed in one directory, a run path such as `$ORIGIN/../../nvidia/cu13/lib` leads
 from one wheel's libraries to those of another. A PAR has a directory for each wheel, so these paths
 lead nowhere. Therefore, all needed libraries are loaded before a bundle's first extension, and the
 dynamic linker finds them by their sonames.
 
-A program with `cuda = "system"` does not contain CUDA's libraries. It uses the machine's, which are
-in the dynamic linker's directories or in those of NVIDIA's installer.
+A program with `cuda = "system"` does not contain CUDA's libraries. It uses the host's, which are in
+the dynamic linker's directories or in those of NVIDIA's installer.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Load packed copies of libraries that wheels expect on the machine, if the machine lacks them.
+"""Load packed copies of the system libraries that wheels need, if the host lacks them.
 
-A bare container has none of these libraries. If the machine has a C++ runtime, the packed copy is
-used only if it is newer. A newer runtime runs all code that is built for an older one, but an older
-one may not run the output of the machine's compiler, which torch.compile uses.
+A bare container has none of these libraries. If the host has a C++ runtime, the packed copy is used
+only if it is newer. A newer runtime runs all code that is built for an older one, but an older one
+may not run the output of the host's compiler, which torch.compile uses.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _OTHERS = ("libz.so.1",)
 
 @functools.cache
 def provide(runtime: Runtime) -> None:
-    """Load the libraries that the machine lacks. Libraries loaded later find them by soname."""
+    """Load the system libraries that the host lacks. Libraries loaded later find them by soname."""
     bundle = next((b for b in runtime.bundles if b.name == BUNDLE), None)
     if bundle is None or bundle.on_disk:
         return
@@ -60,7 +60,7 @@ def _find(name: str) -> str | None:
 
 
 def _cxx_version() -> int:
-    """Return N for the machine's libstdc++.so.6.0.N, or -1 if it has no C++ runtime."""
+    """Return N for the host's libstdc++.so.6.0.N, or -1 if the host has no C++ runtime."""
     libraries = [_find(name) for name in _CXX]
     if None in libraries:
         return -1

@@ -28,7 +28,7 @@ def run(runtime: Runtime) -> int:
     """Run the code that PAR_* variables request, or else the main module.
 
     Return the exit status, or the negated number of the signal that must kill the process. With
-    fast exit, which is the default, end the process instead of returning: see leaving.py.
+    fast exit, which is the default, exit the process instead of returning: see leaving.py.
     """
     fast = leaving.is_fast(runtime)
     status = _guarded(lambda: _choose(runtime))

@@ -108,7 +108,7 @@ def _explain(bundle: Bundle, directory: str, error: OSError) -> str:
 
 
 def _complete(bundle: Bundle, path: str) -> bool:
-    """Return whether all libraries have their full size, which they may lack after a power loss."""
+    """Return whether all libraries have their full size; a power loss may have truncated them."""
     try:
         status = os.lstat(path)
         if status.st_uid not in (os.geteuid(), 0):

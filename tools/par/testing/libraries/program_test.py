@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test packed programs whose extension needs another wheel's library and the machine's driver."""
+"""Test packed programs whose extension needs another wheel's library and the host's driver."""
 
 from __future__ import annotations
 
