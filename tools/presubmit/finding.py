@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The results of a check: a finding in the source tree, or a problem with the machine."""
+"""The results of a check: a finding in the source tree, or a problem with the environment."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def attempts(events: pathlib.Path) -> list[Attempt]:
 
 
 def cases(attempt: Attempt) -> Cases:
-    """Return the test cases of an attempt, or none if the program ended before pytest started.
+    """Return the test cases of an attempt, or none if the program exited before pytest started.
 
     Raises:
         ResultsError: the attempt's result file cannot be read.
@@ -105,7 +105,7 @@ def cases(attempt: Attempt) -> Cases:
     if attempt.results is None:
         return Cases()
     suites, output = _read(attempt.results)
-    # The program ended with status 0 before it started pytest, so Bazel wrote the result file.
+    # The program exited with status 0 before it started pytest, so Bazel wrote the result file.
     ended_early = attempt.status == "PASSED" and output.lstrip().startswith(_WRITTEN_BY_BAZEL)
     return Cases() if ended_early and attempt.by_pytest else suites
 

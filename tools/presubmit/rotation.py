@@ -4,9 +4,9 @@
     bazel query ... | python3 -m tools.presubmit.rotation --seconds=N --cores=N --turn=N
 
 The program reads target labels, one per line, prints those to run, and writes a summary to standard
-error. Each turn starts at a different target, so that over many turns every target runs. Costs come
-from tests/seconds.json; a target without an entry counts as five minutes. This module needs only
-the standard library.
+error. The turn number determines the first target, so that every target runs in some turn. Costs
+come from tests/seconds.json; a target without an entry counts as five minutes. This module needs
+only the standard library.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def choose(
 ) -> list[str]:
     """Return consecutive targets that fit into `budget` CPU seconds, but at least one.
 
-    The first is number `turn`, modulo the number of targets.
+    The index of the first is `turn` modulo the number of targets.
     """
     first = turn % len(labels)
     chosen: list[str] = []

@@ -19,7 +19,7 @@ from tools.presubmit.account import Account, room
 from tools.presubmit.results import Attempt, Outcome, ResultsError, attempts, cases
 
 _TESTS_FAILED = ("test=3", "full=3", "aot=3", "static=3")
-# Environment variables that .bazelrc sets for every par_test. The test's results contain their
+# Environment variables that .bazelrc sets for every par_test. Each test's results record their
 # values.
 _EVERYWHERE = {"PYTORCH_TEST_FBCODE": "1"}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find text that must not be committed: hosts, machine paths, to-do notes, conflict markers."""
+"""Find text that must not be committed: server names, local paths, to-dos, conflict markers."""
 
 from __future__ import annotations
 

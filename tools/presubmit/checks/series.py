@@ -17,7 +17,7 @@ _MESSAGE = re.compile(r"(?P<path>[^:]+)(?::(?P<line>\d+))?: (?P<what>.+?)\. (?P<
 def find(
     files: tree.Tree, *, today: datetime.date | None = None
 ) -> collections.abc.Iterator[finding.Finding]:
-    """Yield findings for the first error in each series, expired patches, and stray patches."""
+    """Yield findings for each series' first error, expired patches, and patches with no series."""
     today = today or datetime.datetime.now(datetime.UTC).date()
     folders = {path.rpartition("/")[0] for path in files.paths if _is(path, _INDEX)}
     for folder in sorted(folders):
