@@ -22,7 +22,7 @@ Graph = Mapping[str, set[str]]
 def test_no_cycle_among_modules() -> None:
     graph = _module_graph(_sources())
     assert graph[f"{_PACKAGE}.registration"] >= {
-        # registration.py names miss.py only in a table of strings.
+        # registration.py refers to miss.py only in a table of strings.
         f"{_PACKAGE}.eager.miss",
         f"{_PACKAGE}.startup",
     }

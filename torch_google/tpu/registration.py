@@ -25,7 +25,7 @@ from torch_google.tpu.torch_hooks import (
     multiprocessing_ipc,
 )
 
-# How long to wait for autograd's threads at exit, in seconds. They usually end immediately.
+# How long to wait for autograd's threads at exit, in seconds. They usually exit immediately.
 _PATIENCE = 1.0
 
 
@@ -99,9 +99,9 @@ def _install_collectives() -> None:
 
 
 def _finish() -> None:
-    """Stop autograd's threads and wait for them to end.
+    """Stop autograd's threads and wait for them to exit.
 
-    Each thread acquires the GIL once more before it ends. If the interpreter had been finalized by
+    Each thread acquires the GIL once more before it exits. If the interpreter had been finalized by
     then, the process would crash.
     """
     _C.finish()

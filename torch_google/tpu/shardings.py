@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Assigns numbers to shardings, so that C++ can store them and use them in keys.
+"""Assigns an index to each sharding, so that C++ can store it and use it in keys.
 
 A sharded tensor belongs to one tpu device, and its array is distributed over the devices of a mesh.
-C++ stores the number of the sharding with each array. The number 0 means that the array is on one
-device.
+C++ stores the index of the sharding with each array. Index 0 means that the array is on one device.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ ONE_DEVICE = 0
 
 
 def number_of(sharding: NamedSharding) -> int:
-    """Return the number of a sharding. Equivalent specs on the same mesh share a number."""
+    """Return the index of a sharding. Equivalent specs on the same mesh share an index."""
     key = NamedSharding(sharding.mesh, _canonical(sharding.spec))
     number = _numbers.get(key)
     if number is None:
@@ -31,12 +30,12 @@ def number_of(sharding: NamedSharding) -> int:
 
 
 def sharding_of(number: int) -> NamedSharding:
-    """Return the sharding with this number, which must not be ONE_DEVICE."""
+    """Return the sharding with this index, which must not be ONE_DEVICE."""
     return _shardings[number]
 
 
 def mesh_of(number: int) -> int:
-    """Return the number of the sharding that replicates an array over the mesh of `number`."""
+    """Return the index of the sharding that replicates an array over the mesh of another one."""
     return number_of(NamedSharding(_shardings[number].mesh, PartitionSpec()))
 
 
@@ -62,7 +61,7 @@ def text_of(number: int) -> str:
 
 
 def parse(text: Any) -> int:
-    """Return the number of the sharding that a string from `text_of` describes.
+    """Return the index of the sharding that a string from `text_of` describes.
 
     Raises ValueError, TypeError, KeyError or RuntimeError if the text is malformed, or if this
     process lacks one of the devices.
@@ -77,7 +76,7 @@ def parse(text: Any) -> int:
 
 
 def result_numbers(executable: jax.stages.Compiled) -> list[int | None]:
-    """Return the number of the sharding that XLA has chosen for each result of a program.
+    """Return the index of the sharding that XLA has chosen for each result of a program.
 
     It is None for a result that does not depend on an input, because XLA chooses no sharding for
     it.
