@@ -21,9 +21,10 @@ from torch_google.tpu.cache.trust import (
     open_entry,
 )
 
-# Eviction shrinks the directory to this fraction of the limit, so the next write need not evict.
+# Eviction shrinks the directory to this fraction of the limit, so that the next write does not
+# evict again.
 _KEPT = 0.9
-# A temporary file older than this was left by a killed process.
+# A temporary file older than this is assumed to be left over from a killed process.
 _LITTER_SECONDS = 3600.0
 _TEMPORARY = ".partial-"
 # Entry names match this pattern. Files with any other name are left alone.
@@ -34,8 +35,8 @@ class Directory:
     """A directory of entries, limited to `max_bytes` in total, or unlimited if that is None.
 
     `read` and `write` raise OSError if a file system operation fails. The directory, its
-    subdirectories and its entries must belong to this user or root, and no other user may be able
-    to write to them (see trust.py).
+    subdirectories and its entries must be owned by the current user or root, and must not be
+    writable by any other user (see trust.py).
     """
 
     def __init__(self, path: str | os.PathLike[str], max_bytes: int | None) -> None:
@@ -49,7 +50,7 @@ class Directory:
         return str(self._path)
 
     def fits(self, size: int) -> bool:
-        """Return whether to store an entry of this size. A larger one would be evicted at once."""
+        """Return whether an entry of this size fits. Larger ones would be evicted immediately."""
         return self._max_bytes is None or size <= self._max_bytes * _KEPT
 
     def read(self, name: str) -> bytes | None:
@@ -129,9 +130,9 @@ class Directory:
         self._total = total
 
     def _entries(self) -> list[tuple[float, int, Path]]:
-        """Return (last-use time, bytes, path) for each entry, and remove leftover temporary files.
+        """Return (last-use time, size, path) for each entry, and remove leftover temporary files.
 
-        Symbolic links and other users' files are neither returned nor removed.
+        Sizes are in bytes. Symbolic links and other users' files are neither returned nor removed.
         """
         newest, files = 0.0, []
         for path in self._path.glob("[0-9a-f][0-9a-f]/*"):

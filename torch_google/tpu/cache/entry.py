@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file format of a cache entry: an executable and its caller's note, with a checksum.
+"""The file format of a cache entry: an executable and a note (JSON metadata), with a checksum.
 
 A file consists of a header line, the SHA-256 of the rest, the length of the metadata, the metadata
 (a description of the executable, and the note) as JSON, and the executable as XLA serialized it.
@@ -22,7 +22,7 @@ from torch_google.tpu.cache.loading import describe, load
 _HEADER = b"torch_google tpu program 3\n"
 _DIGEST = hashlib.sha256().digest_size
 _LENGTH = struct.Struct("<Q")
-# Errors that JAX, XLA or json raise if a program or its caller's note cannot be serialized.
+# Errors that JAX, XLA or json raise if an executable or a note cannot be serialized.
 _REFUSALS = (
     ValueError,
     NotImplementedError,
@@ -43,10 +43,10 @@ class UnstorableProgram(Exception):
 
 @dataclass(frozen=True)
 class Entry:
-    """An executable, which may be None, and a note from the caller.
+    """An executable, which may be None, and a note: the caller's metadata.
 
-    The note must survive conversion to JSON and back unchanged: None, a number, a string, a list,
-    or a dict with string keys.
+    The note must survive conversion to JSON and back unchanged, so it must be None, a number, a
+    string, a list, or a dict with string keys.
     """
 
     executable: jax.stages.Compiled | None

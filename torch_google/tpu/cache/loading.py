@@ -23,8 +23,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceShardin
 from torch_google.tpu import shardings
 from torch_google.tpu.cache.environment import on_any_device
 
-# The fields of JAX's executables that the description covers, directly or indirectly. A program
-# that uses any other field, such as one added by a newer JAX release, cannot be serialized.
+# The fields of JAX's executables that `describe` saves, directly or indirectly. A program that uses
+# any other field, such as one added by a newer JAX release, cannot be serialized.
 _DESCRIBED = frozenset(
     {
         *("xla_executable", "device_list", "backend", "name", "committed", "kept_var_idx"),
@@ -32,7 +32,7 @@ _DESCRIBED = frozenset(
         *("xla_in_layouts", "dispatch_in_layouts", "xla_out_layouts"),
     }
 )
-# Fields that can be dropped, because only messages and profiles use them.
+# Fields that can be dropped, because only error messages and profiling use them.
 _DISPENSABLE = frozenset({"all_args_info", "pgle_profiler"})
 
 
@@ -142,7 +142,7 @@ def load(description: Any, code: bytes, devices: Sequence[jax.Device]) -> jax.st
 
 
 def _options(devices: Sequence[jax.Device]) -> xla_client.CompileOptions | None:
-    """Return options that move the program to this device, or None to keep its own devices."""
+    """Return options that load the program onto this device, or None to keep its own devices."""
     if not on_any_device(devices):
         return None
     options = xla_client.CompileOptions()

@@ -90,7 +90,7 @@ def _emptied(path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, _Done]:
-    """Return a cache that several processes filled concurrently, and the output of one of them."""
+    """Return a cache that several processes filled concurrently, and the output of one process."""
     directory = tmp_path_factory.mktemp("filled")
     first, *others = [_end(process) for process in [_start(directory) for _ in range(_PROCESSES)]]
     for done in (first, *others):

@@ -10,7 +10,7 @@ from torch_google import gfile
 
 
 class Remote:
-    """Cache entries under a URL. `read` and `write` raise OSError if they fail. Writes are atomic.
+    """Cache entries under a URL. `read` and `write` raise OSError on failure. Writes are atomic.
 
     The constructor raises ValueError if no filesystem can open the URL.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads and writes programs, with their callers' notes, in this process's compile cache."""
+"""Reads and writes programs and their notes (JSON metadata) in the compile cache."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def find_entry(fingerprint: str, devices: Sequence[jax.Device]) -> StoredEntry |
 
 
 def store_entry(fingerprint: str, devices: Sequence[jax.Device], entry: Entry) -> None:
-    """Store an entry under a fingerprint. A failure is counted or warned about, but not raised."""
+    """Store an entry under a fingerprint. Failures are counted or cause a warning, not an error."""
     store = current()
     if store is None or not writable():
         return

@@ -3,7 +3,7 @@
 
 A check and the read that follows use the same file descriptor, so there is no race between them.
 The parents of the cache directory are not checked: a user who can rename the directory still cannot
-replace it with one that this user or root owns.
+replace it with one that the current user or root owns.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def open_directory(path: Path, *, below: int | None = None) -> int:
     """Return a descriptor for a directory, after checking its owner and mode.
 
     `below` is a descriptor for the parent directory. If it is given, `path` must not be a symlink.
-    The cache directory itself may be a symlink if this user or root owns the symlink; its target is
-    then checked. Another user's symlink could lead to a directory that this user owns, but that the
-    other user has chosen.
+    The cache directory itself may be a symlink if the current user or root owns the symlink; its
+    target is then checked. Any other symlink is rejected, because its owner could point it at a
+    directory that happens to pass this check.
     """
     try:
         if below is None:
@@ -95,7 +95,7 @@ def open_entry(name: str, folder: int, path: Path) -> int:
 
 
 def check_owner(status: os.stat_result, path: Path, refusal: type[PermissionError]) -> None:
-    """Raise `refusal` if a user other than this user or root owns a file or can write to it."""
+    """Raise `refusal` if a user other than the current one or root owns or can write to a file."""
     if status.st_uid not in (os.geteuid(), 0):
         raise refusal(
             f"{path} belongs to user {status.st_uid}, who would decide what this process runs"
