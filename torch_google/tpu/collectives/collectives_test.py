@@ -16,7 +16,8 @@ from torch_google.tpu.testing.ranks import Ranks
 
 _SIZE = 2
 _MODES = ["strict", "fused", "debug"]
-# Element counts: 6 elements fit in the messages that each collective first exchanges; 6000 do not.
+# Element counts. 6 elements fit into the messages that ranks exchange before each collective; 6000
+# do not.
 _LENGTHS = [6, 6000]
 
 
@@ -433,7 +434,7 @@ def _futures(rank: int, length: int) -> list[Any]:
     work = dist.all_reduce(value, async_op=True)
 
     def again(future: torch.futures.Future[Any]) -> torch.Tensor:
-        # A callback of one collective may wait for another collective of the same group.
+        # A callback on one collective's future may wait for another collective in the same group.
         result = future.value()[0]
         dist.all_reduce(result, async_op=True).get_future().wait()
         return result / 2

@@ -20,7 +20,8 @@ from torch_google.tpu.testing.ranks import Ranks, caught
 
 _SIZE = 2
 _OPS = torch.ops._c10d_functional
-# Element counts: 6 elements fit in the messages that each collective first exchanges; 6000 do not.
+# Element counts. 6 elements fit into the messages that ranks exchange before each collective; 6000
+# do not.
 _LENGTHS = [6, 6000]
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks that diverge between collectives still get the right values, or all of them get an error.
 
-For each rank, Hypothesis draws a mode, local operators, reads and pauses. A fault stops a rank for
-a while, kills it, or makes it call a different collective.
+For each rank, Hypothesis draws an eager mode, local operators, reads and pauses. A fault pauses a
+rank, kills it, or makes it call a different collective.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Local:
 class Step:
     """A collective, and each rank's actions around it.
 
-    If `odd` is set, that rank passes a tensor of a different size.
+    `odd`, if set, is the rank that passes a tensor of a different size.
     """
 
     kind: str
@@ -65,7 +65,7 @@ def _steps(draw: st.DrawFn) -> list[Step]:
     step = st.builds(
         Step,
         kind=st.sampled_from(["all_reduce", "broadcast", "gather", "scatter", "ring"]),
-        # Only the smaller lengths fit in the messages that each collective first exchanges.
+        # Only the smaller lengths fit into the messages that ranks exchange before each collective.
         length=st.sampled_from([1, 7, 900, 3000]),
         locals=st.tuples(*[local] * _SIZE),
         odd=st.one_of(st.none(), st.none(), st.none(), st.integers(0, _SIZE - 1)),

@@ -18,7 +18,8 @@ from tools.par.testing.budget import only_full
 from torch_google.tpu.testing.ranks import Ranks, caught, shorten, wait_for_file
 
 _SIZE = 2
-# Element counts: 6 elements fit in the messages that each collective first exchanges; 6000 do not.
+# Element counts. 6 elements fit into the messages that ranks exchange before each collective; 6000
+# do not.
 _LENGTHS = [6, 6000]
 
 
@@ -145,8 +146,7 @@ def test_a_message_of_another_size(ranks: Ranks, length: int) -> None:
     assert name == "DistBackendError"
     assert f"rank 0 sends {4 * length} bytes (send of float32[{length}]) to rank 1" in text
     assert f"which expects {4 * length + 4}" in text
-    # A small message is sent before the receiver's size is known, so the sender may not get an
-    # error.
+    # A small message is sent before the receiver's size is known, so the sender's call may succeed.
     assert sent == ("", "") or sent[0] == "DistBackendError"
 
 

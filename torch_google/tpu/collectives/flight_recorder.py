@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reports the most recent collectives of this process in the format of torch's flight recorder.
 
-If a group breaks, each of its ranks writes a file. To compare the files of all ranks, run
+If a process group fails, each of its ranks writes a file. To compare the files of all ranks, run
 `python -m torch.distributed.flight_recorder.fr_trace DIRECTORY --prefix NAME_`.
 
 TORCH_FR_DUMP_TEMP_FILE sets the path of the file; the rank is appended to it. By default, the file
@@ -23,8 +23,8 @@ from torch_google.tpu import _C
 # As of this version of the format, fields that only other backends use are optional.
 _VERSION = "2.10"
 _PATHS = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
-# torch's tools treat adjacent records with the same number as one coalesced operation, so
-# point-to-point messages get numbers that no collective uses.
+# torch's tools treat adjacent records with the same sequence number as one coalesced operation, so
+# point-to-point messages get sequence numbers that no collective uses.
 _FIRST_MESSAGE = 1 << 32
 # Maps operations to their names in torch's tools, if these differ.
 _NAMES = {

@@ -23,7 +23,7 @@ _CREATOR = "_new_process_group_helper"
 
 
 def backend(options: Any, more: Any) -> Any:
-    """Create the backend of a group. torch calls this function through its registry.
+    """Create a group's backend. torch calls this function through its registry of backends.
 
     `options` holds the store, rank, size and timeout. The backend also handles CPU tensors, with
     gloo. The function connects the ranks of the group, so it waits for all of them. Raises
@@ -105,7 +105,7 @@ def _complete(cpu: ProcessGroupGloo) -> None:
     """Register the CPU backend or set the default backend of a new group, if either is missing.
 
     torch does so itself, but only for its own backends. It does not pass the group to this backend,
-    so find the group among the local variables of `_CREATOR`.
+    so this function finds the group among the local variables of `_CREATOR`.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_name != _CREATOR:
@@ -115,7 +115,8 @@ def _complete(cpu: ProcessGroupGloo) -> None:
     group = frame.f_locals["pg"]
     devices = frame.f_locals["backend_config"].get_device_backend_map()
     if "cpu" not in devices:
-        # If the user names no backend, torch uses `tpu` only for tensors on the accelerator.
+        # If the user does not specify a backend, torch uses `tpu` only for tensors on the
+        # accelerator.
         group._register_backend(torch.device("cpu"), ProcessGroup.BackendType.GLOO, cpu)
     elif len(set(devices.values())) > 1:
         # For "cpu:gloo,tpu:tpu", torch sets no default backend, and later warns that it is missing.

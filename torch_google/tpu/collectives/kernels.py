@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The collectives as XLA operations on flat arrays, for each rank of a mesh.
+"""Collectives, implemented as XLA operations on flat arrays for each rank of a mesh.
 
 Each rank has one device on the mesh's axis. All ranks run the same program, so the arguments of a
 kernel have the same lengths on all ranks.
@@ -90,8 +90,8 @@ _ALL_REDUCE: dict[str, Callable[[Any, str], Any]] = {
     "MIN": jax.lax.pmin,
     "SUM": jax.lax.psum,
 }
-# The combining function and the identity element of reductions that XLA's collectives lack. For
-# these, each rank combines the values of all ranks.
+# The combining function and the identity element for each reduction that XLA's collectives lack.
+# For these reductions, each rank combines the values of all ranks.
 _COMBINE: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any], Any]]] = {
     "BAND": (jax.lax.bitwise_and, lambda dtype: jnp.array(-1).astype(dtype)),
     "BOR": (jax.lax.bitwise_or, lambda dtype: jnp.array(0, dtype)),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel for each torch.distributed collective, and the packing of its tensors.
+"""Maps each torch.distributed collective to its kernel, and packs and unpacks its tensors.
 
 The tensors that ranks pass to one collective may differ in shape and strides, and sometimes in
 size. A kernel needs flat arrays of the same length on all ranks. So each rank packs its inputs into

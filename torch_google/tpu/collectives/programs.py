@@ -22,7 +22,7 @@ Function = Callable[..., list[jax.Array]]
 
 
 class Programs:
-    """A compiler of programs for a group with one device per rank.
+    """A compiler for programs that run on a group with one device per rank.
 
     `devices` holds the devices in the order of the ranks. `index` is the index of this rank's tpu
     device.

@@ -25,12 +25,13 @@ from torch_google.tpu.collectives.programs import Programs
 from torch_google.tpu.runtime import arrays, errors, platform
 from torch_google.tpu.runtime.strides import View
 
-# The number of distinct calls whose programs a group caches. It evicts the least recently used.
+# The maximum number of distinct calls whose programs a group caches. It evicts those of the least
+# recently used call.
 _MOST_PLANS = 256
 
 
 def of_group(store: Any, rank: int, size: int) -> Transport:
-    """Return the transport of a new process group. This rank uses its current device.
+    """Return the transport for a new process group. This rank uses its current device.
 
     The ranks exchange the ids of their devices through the store, so this function waits for all of
     them.
