@@ -55,14 +55,14 @@ def backend(
     chosen = CHOSEN.set(parse(mode, options))
     try:
         with (
-            # These settings make AOTAutograd's cache store our graphs, with the partitioner in the
-            # cache key, and trace the backward graph eagerly. Tracing is cheap, because the
-            # backward graph is not compiled until its first call.
+            # These settings make AOTAutograd cache our graphs, include the partitioner in the cache
+            # key, and trace the backward graph eagerly. Tracing is cheap, because the backward
+            # graph is not compiled until its first call.
             functorch_config.patch(
                 bundled_autograd_cache=True,
                 force_non_lazy_backward_lowering=True,
-                # Create the tokens for operators with side effects inside the graph, as
-                # `effects.py` expects, instead of passing them as graph inputs and outputs.
+                # Create effect tokens inside the graph, as `effects.py` expects, instead of passing
+                # them as graph inputs and outputs.
                 unlift_effect_tokens=True,
             ),
             inductor_config.patch(custom_partitioner_fn=_PARTITION),

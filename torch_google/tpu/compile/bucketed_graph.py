@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selects a program for each call of a graph with symbolic sizes, which are padded to buckets."""
+"""Selects a program for each call to a graph whose symbolic sizes are padded to buckets."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class _BucketPlan:
 
 
 class BucketedGraph:
-    """All bucketed programs of a graph.
+    """A graph with symbolic sizes, and its bucketed programs.
 
     Results at index `loose` or higher may be contiguous, regardless of their strides in the graph.
     If `wait` is set, a size is not padded until it has changed between calls. The caller sets it if
-    the user has declared all sizes dynamic, because most sizes never change.
+    the user has declared all sizes dynamic, because even then most sizes never change.
     """
 
     def __init__(

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A graph compiled for one bucket of each symbolic size.
 
-An input with symbolic sizes is passed as a flat array with the bucket's number of elements. The
-tensor's elements come first, in order. Results are returned in the same form, and the tensor that
-uses such an array has the real sizes and strides. The results of a forward graph can therefore be
-passed to its backward graph without slicing or padding.
+An input with symbolic sizes is passed as a flat array whose length is the product of the padded
+sizes. The tensor's elements come first, in order. Results are returned in the same form, and the
+tensor that uses such an array has the real sizes and strides. The results of a forward graph can
+therefore be passed to its backward graph without slicing or padding.
 """
 
 from __future__ import annotations
@@ -280,7 +280,7 @@ class BucketedProgram:
         )
 
     def _dims(self, scope: SizeScope, meta: torch.Tensor) -> list[Any]:
-        """Return the dimensions of an input, with an extent for each factor of a size."""
+        """Return the dimensions of an input, with an `Extent` for each factor of a size."""
         return [factored(scope, size, self._neighbours) for size in meta.shape]
 
     def _packed(
@@ -326,7 +326,7 @@ def _neighbours(signature: GraphSignature) -> list[tuple[Any, ...]]:
 
 
 def _described(meta: Any) -> Any:
-    """Return a description of a fake value that is the same in every process."""
+    """Return a description of a fake value. The text is the same in every process."""
     if isinstance(meta, torch.SymInt):
         return "SymInt", str(expr_of(meta))
     if not isinstance(meta, torch.Tensor):

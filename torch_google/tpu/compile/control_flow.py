@@ -115,7 +115,7 @@ def _scan_along(
     reverse: bool,
     additional: Sequence[Any],
 ) -> list[Any]:
-    """Lower the scan of torch v2.6, which takes a dimension and a direction.
+    """Lower the scan of torch v2.6, which accepts a dimension and a direction.
 
     In later releases, the operator always scans dimension 0 forward.
     """
@@ -147,7 +147,8 @@ def _associative_scan(
         return runner.sub(combine, [*flat, *additional], key)
 
     def together(left: list[Any], right: list[Any]) -> list[Any]:
-        # torch's combine function takes single elements, so map it over the scanned dimension.
+        # torch's combine function operates on single elements, so map it over the scanned
+        # dimension.
         combined = jax.vmap(pair)(*left, *right)
         return [value.astype(x.dtype) for value, x in zip(combined[:count], left, strict=True)]
 
@@ -170,7 +171,10 @@ def _subgraph(
 
 
 def _split(operands: Sequence[Any]) -> tuple[list[Any], Callable[[Sequence[Any]], list[Any]]]:
-    """Return the traced operands, and a function that returns all operands with those replaced."""
+    """Return the traced operands, and a function that substitutes new values for them.
+
+    The function returns all operands, traced or not.
+    """
     traced = [i for i, value in enumerate(operands) if isinstance(value, jax.Array)]
 
     def fill(values: Sequence[Any]) -> list[Any]:

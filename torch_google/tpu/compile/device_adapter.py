@@ -144,7 +144,7 @@ class DeviceAdapter(ABC):
 
 
 class CpuAdapter(DeviceAdapter):
-    """The adapter for CPU tensors, in graphs on the CPU or as scalars in a device's graph."""
+    """The adapter for CPU tensors: those in a graph on the CPU, and scalars in a device's graph."""
 
     def take(self, tensors: Sequence[torch.Tensor]) -> list[Any]:
         # Copy the values: arrays may share memory with the tensors, and programs run later.
@@ -267,7 +267,7 @@ def adapter_of(device: torch.device) -> DeviceAdapter:
 
 
 def padded(tensor: torch.Tensor, elements: int) -> torch.Tensor:
-    """Return a CPU tensor's elements in row-major order, followed by zeros, `elements` in total."""
+    """Return a CPU tensor's elements in row-major order, padded with zeros to length `elements`."""
     flat = torch.zeros(elements, dtype=tensor.dtype, device="cpu")
     flat[: tensor.numel()].view(tensor.shape).copy_(tensor)
     return flat

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handles operators that AOTAutograd keeps for their side effects: checks that raise an error.
+"""Handles operators that AOTAutograd keeps for their side effects: checks that may raise errors.
 
 AOTAutograd wraps such an operator in `with_effects`, which threads a token through the graph, so
-that passes neither remove nor reorder the operator. A program cannot raise an error, so
+that compiler passes neither remove nor reorder the operator. A program cannot raise an error, so
 `remove_effects` removes the wrappers and tokens. The program returns the values to check as extra
 outputs. The caller runs the checks on these values after the program.
 """

@@ -38,7 +38,7 @@ class Evaluation:
 
     `symbols` holds the values of the graph's symbols in this call. `key` is the JAX random key from
     which the graph's random operators and subgraphs derive their keys, or None if the graph is not
-    random. `nested` is true for a subgraph, in which no caller can run a check.
+    random. `nested` is true for a subgraph, whose checks no caller can run.
     """
 
     def __init__(

@@ -32,19 +32,21 @@ def export_stablehlo(
 
     The arguments may be on any device. The inputs of the program are a module's parameters and
     buffers, in the order of their names, and then the tensors in `args` and `kwargs`, whether or
-    not the program uses them. If the function is random, a JAX key follows. Numbers are constants.
-    The dynamic dimensions of an exported program stay dynamic in StableHLO, and `args` is ignored.
+    not the program uses them. If the function is random, the last input is a JAX key. Numbers
+    become constants. The dynamic dimensions of an exported program stay dynamic in StableHLO, and
+    `args` is ignored.
 
-    The program returns the function's results. In-place updates of inputs are lost, such as batch
-    norm's updates of its running statistics or a model's updates of its cache. To keep an updated
+    The program returns the function's results. In-place updates to inputs are lost, such as batch
+    norm's updates to its running statistics or a model's updates to its cache. To keep an updated
     tensor, return it as well. Errors that depend on values are also lost, such as the error that
     `torch.linalg.cholesky` raises for a matrix that is not positive definite.
 
     Matmuls use this thread's precision, as set with `torch.tpu.precision`.
 
-    `platforms` names the platform that the text is for: `("tpu",)`, `("cuda",)` or `("cpu",)`. The
-    default is this process's platform; the others need not be available on this machine. The text
-    may contain calls that exist only on its platform, such as calls to LAPACK on the CPU.
+    `platforms` contains the platform that the text is for: `("tpu",)`, `("cuda",)` or `("cpu",)`.
+    The default is this process's platform. Any other platform need not be available on this
+    machine. The text may contain calls that exist only on its platform, such as calls to LAPACK on
+    the CPU.
 
     Raises NotImplementedError if an operator has no lowering, ValueError for other values of
     `platforms`, and RuntimeError if the platform lacks an argument's dtype.

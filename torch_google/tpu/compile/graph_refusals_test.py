@@ -50,7 +50,7 @@ def test_a_refused_operator_in_a_graph(name: str, dynamic: bool) -> None:
 
 
 def _words(error: BaseException) -> str:
-    """Return an error's text without the name of the CPU kernel, which depends on strides."""
+    """Return an error's text without the CPU kernel's name, which depends on strides."""
     return str(error).splitlines()[0].rpartition('"')[2]
 
 

@@ -19,7 +19,8 @@ from torch_google.tpu.program.lowering_lookup import lowering_of
 
 _Graphs: TypeAlias = tuple[GraphModule, GraphModule]
 
-# The name of the additional argument. No operator may have an argument with this name.
+# The name of the argument that is added to random operators. No operator may have an argument of
+# its own with this name.
 ARGUMENT = "_drawn_with"
 
 _library = torch.library.Library("torch_google", "FRAGMENT")

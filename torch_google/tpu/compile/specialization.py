@@ -107,8 +107,8 @@ class Specialization:
             # array cannot be donated.
             and (self._shardings[index] or not self._placement.is_sharded)
         ]
-        # The outputs after the new values of mutated inputs, each with the nodes whose values it
-        # contains.
+        # The outputs that follow the new values of mutated inputs, each with the nodes whose values
+        # it contains.
         self._made: list[tuple[TensorSpec, list[Node]]] = []
         self._results = [self._result(output) for output in signature.outputs]
         self._shared = any(isinstance(result, _ViewResult) for result in self._results)

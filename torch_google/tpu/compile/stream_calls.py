@@ -2,8 +2,8 @@
 """Moves stream and event calls out of a Dynamo graph, because a program has no streams.
 
 In a program, an operator waits only for its operands. So the compiled function makes the calls
-after it has launched the program. An event that is recorded then covers the whole program, and
-synchronize() waits for the whole program.
+after it has launched the program. An event that is recorded at that point covers the whole program,
+and synchronize() waits for the whole program.
 
 The calls are removed before AOTAutograd traces the graph. Otherwise, AOTAutograd would order the
 operators by stream, and use Triton to estimate their times.

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(V2_6, reason="v2.6's Dynamo cannot trace streams
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list to which each stream call of a compiled graph appends its name."""
+    """Return a list that collects the names of the stream calls that compiled graphs make."""
     names: list[str] = []
     make = StreamCall.__call__
 

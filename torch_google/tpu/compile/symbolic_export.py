@@ -37,7 +37,7 @@ def exported(program: ExportedProgram, platform: str | None = None) -> jax.expor
     """Lower an exported program for `platform`, or for this process's platform if that is None.
 
     The inputs of the lowered program are the parameters, the buffers and the tensor arguments. If
-    the program draws random numbers, a JAX key follows.
+    the program draws random numbers, the last input is a JAX key.
 
     Raises NotImplementedError if an operator has no lowering or if its lowering needs concrete
     sizes, and RuntimeError if the platform lacks an input's dtype.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiles a training step to one program: the forward pass, the backward pass and the optimizer.
 
-Dynamo ends its graphs at `backward`, and compiles `Optimizer.step` separately from the code around
+Dynamo breaks the graph at `backward`, and compiles `Optimizer.step` separately from the code around
 it. So this module traces a substitute for the optimizer. It has the same methods, groups and state,
 but Dynamo does not recognize it as an optimizer.
 """
@@ -268,7 +268,7 @@ def _fractions(optimizer: torch.optim.Optimizer) -> dict[str, list[float]]:
 
 
 def _written(before: dict[str, Any], group: dict[str, Any]) -> dict[str, Any]:
-    """Return the entries of a group that the optimizer has changed. Dynamo traces this function."""
+    """Return the entries that the optimizer has changed in a group. Dynamo traces this function."""
     written = {}
     for name, value in group.items():
         if isinstance(value, torch.Tensor):

@@ -138,8 +138,8 @@ def test_a_whole_step_by_torch_compile() -> None:
     for _ in range(4):
         torch.testing.assert_close(step(*pair.moved).detach().cpu(), pair.reference())
     pair.check()
-    # Dynamo's graphs end at `backward`, so the forward pass, the backward pass and the update are
-    # separate programs.
+    # Dynamo breaks the graph at `backward`, so the forward pass, the backward pass and the update
+    # are separate programs.
     assert torch.tpu.metrics().graphs == {"compile": 3, "call": 12}
 
 
@@ -181,7 +181,7 @@ def test_lbfgs_is_refused() -> None:
 
 
 class _Decaying(torch.optim.Optimizer):
-    """An optimizer that counts its steps in its groups."""
+    """An optimizer that stores its step count in its parameter groups."""
 
     def __init__(self, parameters: list[torch.Tensor], decay: float = 1.0) -> None:
         super().__init__(parameters, {"lr": 1.0, "count": 0, "rate": 1.0, "decay": decay})

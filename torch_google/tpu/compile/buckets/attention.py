@@ -22,8 +22,7 @@ def attention(call: RuleCall) -> Any:
     out, lse, seed, offset = call.lower(*inputs, bias, *call.args[4:], **call.kwargs)
     assert lse is not None
     dims = (*q.dims[:2], call.own(1)[2])
-    # torch's log-sum-exp is infinity for padded rows, so set it to infinity in the bucket's
-    # padding.
+    # torch pads its log-sum-exp with infinity, so set the bucket's padding to infinity as well.
     if is_padded(q.dims[2]) and lse.size:
         real = jnp.arange(lse.shape[-1]) < call.scope.real(q.dims[2])
         lse = jnp.where(real, lse, jnp.inf)

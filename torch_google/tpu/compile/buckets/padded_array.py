@@ -58,7 +58,7 @@ def place(scope: SizeScope, dim: Dim) -> tuple[jax.Array, Any]:
 
 
 def valid(scope: SizeScope, x: PaddedArray, axes: Iterable[int]) -> Any:
-    """Return a mask of the real elements that broadcasts to the array, or None if all are real."""
+    """Return a mask of the real elements, broadcastable to the array, or None if all are real."""
     combined: Any = None
     for axis in axes:
         inside = place(scope, x.dims[axis])[1]

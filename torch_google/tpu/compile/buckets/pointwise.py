@@ -140,9 +140,9 @@ def aligned(
             for x in operands
             if len(x.dims) >= rank - axis and x.dims[axis - rank] != ()
         ]
-        # Prefer the dimension of an operand that is not uniform, then the dimension with the most
-        # extents (factors), because matmuls and reductions also keep a dimension's extents
-        # separate.
+        # Prefer the dimension of an operand whose elements are not all equal, then the dimension
+        # with the most extents (factors), because matmuls and reductions also keep a dimension's
+        # extents separate.
         candidates.sort(key=lambda candidate: (candidate[0], -len(candidate[1])))
         dims.append(candidates[0][1] if candidates else ())
     return tuple(dims), [_alike(scope, x, dims) for x in operands]

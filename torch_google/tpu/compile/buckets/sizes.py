@@ -55,7 +55,7 @@ Dim: TypeAlias = tuple[Extent, ...]
 
 
 def normal(dims: Iterable[Dim]) -> tuple[Dim, ...]:
-    """Return dimensions in canonical form, where only the first extent may lack padding.
+    """Return dimensions in canonical form, in which only the first extent may lack padding.
 
     Any other extent without padding merges into the preceding extent, whose real elements stay in
     front.

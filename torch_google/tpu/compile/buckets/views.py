@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views. They split and join extents if possible; otherwise, they move the real elements."""
+"""Views, which split and join extents (factors of a dimension), or move the real elements."""
 
 from __future__ import annotations
 
