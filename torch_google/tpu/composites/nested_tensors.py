@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Strided nested tensors: torch's CPU kernels, applied to a buffer on the device.
 
-Most of these kernels read only sizes, strides and offsets, which are CPU tensors on every device.
+Most of these kernels read only sizes, strides and offsets, which are CPU tensors for any device.
 They pass views of the buffer to other operators, which run on the device. A few kernels read the
-buffer itself. This module replaces some of those, and does not register the others, so torch
-reports them as unimplemented.
+buffer itself. This module replaces some of those kernels and does not register the rest, so torch
+reports the rest as unimplemented.
 """
 
 from __future__ import annotations

@@ -217,8 +217,8 @@ def _differentiable(
     ctx: Any, grads: Sequence[_Tensor], inputs: Sequence[_Maybe], lengths: _Maybe
 ) -> list[_Maybe]:
     """Compute gradients that are themselves differentiable, with small operators for each step."""
-    # Views give each input a separate gradient, even if inputs share history or are the same
-    # tensor.
+    # Views give each input a separate gradient, even if inputs share autograd history or are the
+    # same tensor.
     inputs = [t.view_as(t) if t is not None and t.requires_grad else t for t in inputs]
     differentiable = [t for t in inputs if t is not None and t.requires_grad]
     states, h, c = _steps(ctx.kind, ctx.reverse, lengths, *inputs)
