@@ -22,7 +22,7 @@ struct Agreement {
   std::vector<int64_t> expects;
 };
 
-// Describes this rank's arguments of a collective. Throws ValueError or
+// Describes this rank's arguments to a collective. Throws ValueError or
 // TypeError if they are invalid regardless of the other ranks' arguments. Does
 // not read values, so the tensors may be on any device.
 Agreement agreement_of(const Collective& collective, int rank, int size);

@@ -29,8 +29,8 @@ bool fits(size_t limit, int64_t live, size_t bytes) {
 }  // namespace
 
 Allocator& Allocator::get() {
-  // Never destroyed, because boxes owned by static variables may be destroyed
-  // later.
+  // Never destroyed, because boxes (box.h) owned by static variables may be
+  // destroyed later.
   static auto* instance = new Allocator;
   return *instance;
 }

@@ -24,8 +24,8 @@ class Allocator final : public c10::DeviceAllocator {
   c10::DataPtr allocate(size_t bytes) override;
   c10::DataPtr allocate_on(size_t bytes, c10::DeviceIndex device);
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
-  // Returns the box of the storage with this data pointer, or null if the
-  // pointer does not come from this allocator.
+  // Returns the box (box.h) of the storage with this data pointer, or null if
+  // the pointer does not come from this allocator.
   static Box* box(const c10::DataPtr& pointer);
   void copy_data(void* target, const void* source,
                  std::size_t bytes) const override;
@@ -35,7 +35,7 @@ class Allocator final : public c10::DeviceAllocator {
   void recordStream(const c10::DataPtr& pointer, c10::Stream stream) override {}
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(
       c10::DeviceIndex device) override;
-  // Returns a device's free and total bytes.
+  // Returns a device's free and total memory in bytes.
   std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex device) override;
   void resetAccumulatedStats(c10::DeviceIndex device) override;
   void resetPeakStats(c10::DeviceIndex device) override;
@@ -44,8 +44,8 @@ class Allocator final : public c10::DeviceAllocator {
   // default, there is no limit.
   void set_limit(c10::DeviceIndex device, size_t bytes);
   size_t limit(c10::DeviceIndex device) const;
-  // Returns the bytes in live storages and the limit, as text for an error
-  // message.
+  // Returns the total size of live storages and the limit, formatted for an
+  // error message.
   std::string usage(c10::DeviceIndex device);
   bool has_room(c10::DeviceIndex device, size_t bytes) const;
   // Throws c10::OutOfMemoryError unless `bytes` more bytes fit on the device.
@@ -53,8 +53,8 @@ class Allocator final : public c10::DeviceAllocator {
   void check_room(c10::DeviceIndex device, size_t bytes,
                   const std::string& what);
 
-  // Updates the statistics. Boxes call it when they are created, destroyed or
-  // resized, with Box::mutex() held.
+  // Updates the statistics. Boxes (box.h) call it when they are created,
+  // destroyed or resized, with Box::mutex() held.
   void count(c10::DeviceIndex device, int64_t bytes, int64_t storages);
   // Like check_room(), but the caller must hold Box::mutex().
   void check_room_locked(c10::DeviceIndex device, size_t bytes,

@@ -11,7 +11,7 @@ TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFallthrough());
 }
 
-// torch's macros expect the library to be named `m`. They name torch's cast
+// torch's macros expect the library to be named `m`. They refer to torch's cast
 // policies without a namespace, so they must be expanded inside at::autocast.
 TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
 #define TORCH_GOOGLE_LOWER(...) \

@@ -32,8 +32,8 @@ c10::ScalarType dtype_of(const c10::TensorImpl& tensor) {
 #endif
 }
 
-// Returns the natural shape and dtype of a tensor's storage, which has `bytes`
-// bytes.
+// Returns the natural shape and dtype of a tensor's storage. `bytes` is the
+// size of the storage.
 std::pair<Sizes, c10::ScalarType> natural_of(const c10::TensorImpl& tensor,
                                              size_t bytes) {
   const auto sizes = tensor.sizes();
@@ -67,8 +67,8 @@ std::pair<Sizes, c10::ScalarType> natural_of(const c10::TensorImpl& tensor,
 }  // namespace
 
 std::mutex& Box::mutex() {
-  // Never destroyed, because boxes owned by static variables may be destroyed
-  // later.
+  // Never destroyed, because boxes (storage contents) owned by static variables
+  // may be destroyed later.
   static auto* instance = new std::mutex;
   return *instance;
 }

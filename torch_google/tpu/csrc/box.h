@@ -40,7 +40,7 @@ enum class Reason : int {
 constexpr size_t kReasons = 9;
 
 // Identifies how an array is distributed over devices: an index into the table
-// in runtime/shardings.py.
+// in shardings.py.
 using Sharding = int32_t;
 constexpr Sharding kOneDevice = 0;
 
@@ -151,7 +151,7 @@ class Box {
   std::shared_ptr<Arrival> arrival_;
   size_t output_ = 0;
   // The trace that reads the value, and the value's index among the trace's
-  // externals.
+  // externals (inputs from outside the trace).
   FusedTrace* reader_ = nullptr;
   uint32_t external_ = 0;
   Box* previous_ = nullptr;

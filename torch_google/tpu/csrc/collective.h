@@ -54,8 +54,8 @@ struct Collective {
 const Tensors& shown(const Collective& collective);
 // Returns whether the operation is a send or a recv.
 bool is_message(c10d::OpType type);
-// Returns the number of bytes in each rank's part of a tensor. `splits` are the
-// sizes of the parts in dimension 0; if empty, the parts are equal.
+// Returns the number of bytes in each rank's part of a tensor. `splits` lists
+// the sizes of the parts in dimension 0. If it is empty, the parts are equal.
 std::vector<int64_t> split_bytes(const at::Tensor& tensor,
                                  const std::vector<int64_t>& splits, int size);
 

@@ -101,8 +101,9 @@ std::shared_ptr<Arrival> arrived(at::Tensor flat) {
   return arrival;
 }
 
-// Returns the values of a box as flat host memory, which must not be written
-// to. The box keeps its values in that memory until a program needs them.
+// Returns the values of a box (box.h) as flat host memory, which must not be
+// written to. The box keeps its values in that memory until a program needs
+// them.
 at::Tensor host_values(Box& box) {
   for (;;) {
     if (const auto& arrival = box.arrival(); arrival && arrival->is_done() &&
@@ -177,7 +178,7 @@ at::Tensor to_device(const at::Tensor& result, c10::DeviceIndex device) {
   return tensor;
 }
 
-// One call of a CPU kernel.
+// A single call to a CPU kernel.
 class HostCall {
  public:
   HostCall(const c10::OperatorHandle& handle, const SchemaInfo& schema_info,

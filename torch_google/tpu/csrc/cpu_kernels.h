@@ -26,15 +26,15 @@ void set_uses_cpu_kernels(bool enabled);
 void set_cpu_kernel_policy(PyObject* admit);
 
 // Starts a new round. Fused mode compiles calls that recur in several rounds.
-// When the host reads a value, a new round starts, because a read usually marks
-// the end of a training step or the completion of a token.
+// When the host reads a value, a new round starts, because a read usually
+// follows a training step or the generation of a token.
 void end_round();
 
 // The number of operator calls that ran on CPU kernels.
 uint64_t cpu_kernel_calls();
 void reset_cpu_kernel_calls();
 
-// Runs the calls of one operator that may use CPU kernels. Accessed under the
+// Runs those calls to one operator that may use CPU kernels. Accessed under the
 // GIL.
 class CpuKernels {
  public:

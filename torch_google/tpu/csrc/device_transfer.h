@@ -15,8 +15,8 @@
 namespace torch_google::tpu {
 
 // Passes the inputs to the transport, and waits until they are computed. The
-// `on_device` function of the returned Results runs the collective. Call
-// prepare_on_device() in the group's thread.
+// `on_device` function of the returned Results runs the collective.
+// prepare_on_device() must be called in the group's thread.
 HostGroup::Results prepare_on_device(const Transfer& transfer,
                                      const Collective& collective,
                                      PyObject* transport);

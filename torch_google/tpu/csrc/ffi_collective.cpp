@@ -125,7 +125,7 @@ Tensors copies_of(const Tensors& tensors) {
   return copies;
 }
 
-// One call of the handler. XLA's buffers are valid until the promise is
+// A single call to the handler. XLA's buffers are valid until the promise is
 // fulfilled. If the group fails, the promise is fulfilled while gloo may still
 // use its tensors, so gloo gets copies of the buffers.
 class HandlerCall {

@@ -76,7 +76,7 @@ FlightRecorder::FlightRecorder() : capacity_(capacity()) {}
 
 FlightRecorder& FlightRecorder::get() {
   // Never destroyed, because its records own references to Python objects, and
-  // static destructors run after the interpreter has ended.
+  // static destructors run after the interpreter has been finalized.
   static auto* instance = new FlightRecorder;
   return *instance;
 }

@@ -78,7 +78,7 @@ class HostGroup : public std::enable_shared_from_this<HostGroup> {
 
   int rank() const { return gloo_->getRank(); }
   int size() const { return gloo_->getSize(); }
-  // Sets the group's name in error messages.
+  // Sets the name of the group for error messages.
   void set_description(const std::string& description);
   std::string description() const;
   const Names& names() const { return names_; }
@@ -105,7 +105,7 @@ class HostGroup : public std::enable_shared_from_this<HostGroup> {
     std::shared_ptr<FlightRecord> record;
   };
   // A queue of jobs that run one after another: all collectives, or all
-  // messages with one tag to or from one rank.
+  // messages with the same tag to or from one rank.
   struct Lane {
     std::deque<Job> jobs;
     uint64_t next_sequence = 0;
@@ -126,9 +126,11 @@ class HostGroup : public std::enable_shared_from_this<HostGroup> {
   // disagree.
   Exchanged exchange(const Job& job, const at::Tensor& payload);
   // Checks whether another rank has failed or the device has timed out. Called
-  // by threads that wait for an arrival.
+  // by threads that wait for the results (arrival.h) of a collective or
+  // message.
   void poll();
-  // Breaks the group: tells the other ranks, and ends all pending work.
+  // Breaks the group: notifies the other ranks, and ends all pending work with
+  // an error.
   void fail(const std::string& what, const std::string& why);
   // Returns the error message, which includes the state of each rank.
   std::string explain(const std::string& what, const std::string& why);

@@ -83,9 +83,9 @@ bool is_of(const Number& number, at::ScalarType dtype) {
 
 // Returns a bit mask with one bit for each of the first 63 scalar arguments.
 // The bit is set if the dtype of some tensor cannot represent the scalar, as
-// int8 cannot represent 300. torch rejects some of these calls. Therefore they
-// get separate keys, and the first call with each key runs on the CPU as a
-// check.
+// int8 cannot represent 300. torch rejects some of these calls. Therefore a
+// nonzero mask is part of the key, and the first call with each key runs on the
+// CPU as a check.
 int64_t misfits(const Call& call) {
   uint64_t dtypes = 0;
   for (const at::Tensor* tensor : call.tensors) {
@@ -104,7 +104,7 @@ int64_t misfits(const Call& call) {
 }
 
 // Returns whether the first tensor's dtype can represent the fill value, which
-// must be the last of the call's numbers.
+// must be the call's last number.
 bool fits_tensor(const Call& call, Arguments /*unused*/) {
   return is_of(call.numbers.back(), call.tensors.front()->scalar_type());
 }

@@ -19,8 +19,8 @@ int64_t epoch_microseconds() {
 }  // namespace
 
 MemoryHistory& MemoryHistory::get() {
-  // Never destroyed, because boxes owned by static variables may be destroyed
-  // later.
+  // Never destroyed, because boxes (box.h) owned by static variables may be
+  // destroyed later.
   static auto* instance = new MemoryHistory;
   return *instance;
 }

@@ -1,6 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// A record of the storages that were allocated and freed, with the Python
-// stack of each allocation. Off by default.
+// SPDX-License-Identifier: Apache-2.0 Records which storages are allocated and
+// freed, with the Python stack of each allocation. Off by default.
 #pragma once
 
 #include <Python.h>
@@ -42,15 +41,15 @@ class MemoryHistory {
 
   static MemoryHistory& get();
 
-  // Discards earlier events and starts to record: keeps the last `entries`
+  // Discards earlier events and starts recording. Keeps the last `entries`
   // events, with at most `frames` frames each. If `entries` is 0, stops
   // recording.
   void start(size_t entries, size_t frames);
   bool is_recording() const { return recording_; }
   // Returns the events, oldest first.
   std::vector<Event> events() const;
-  // Returns the allocations since start() that have not been freed, in any
-  // order.
+  // Returns the allocations since start() that have not been freed, in
+  // unspecified order.
   std::vector<Event> live() const;
 
   // Returns the stack of this thread, or null if recording is off. Do not call
@@ -58,7 +57,7 @@ class MemoryHistory {
   // the GIL, the stack has no frames.
   StackRef stack() const;
 
-  // Boxes call these functions with Box::mutex() held.
+  // Boxes (box.h) call these functions with Box::mutex() held.
   void allocated(c10::DeviceIndex device, const void* address, size_t bytes,
                  StackRef stack);
   void freed(const void* address);

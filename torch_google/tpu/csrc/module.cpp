@@ -62,7 +62,7 @@ py::object stored_value(const at::Tensor& tensor) {
 }
 
 py::list values_of(const std::vector<at::Tensor>& tensors) {
-  // Drop released references once per call of a compiled graph, as recorder.cpp
+  // Drop released references once per call to a compiled graph, as recorder.cpp
   // does for each eager operator.
   collect_released();
   py::list values;
@@ -169,8 +169,8 @@ c10::ScalarType natural_dtype_of(const at::Tensor& tensor) {
   return box.dtype;
 }
 
-// Stores an array in the tensor's box. The array must have the natural shape
-// and the dtype of the box.
+// Stores an array in the tensor's box (box.h). The array must have the natural
+// shape and the dtype of the box.
 void store(const at::Tensor& tensor, py::object array, Sharding sharding) {
   auto& box = box_of(*tensor.unsafeGetTensorImpl());
   box.settle(*tensor.unsafeGetTensorImpl());
@@ -197,8 +197,9 @@ std::vector<Sharding> shardings_of(const std::vector<at::Tensor>& tensors) {
   return shardings;
 }
 
-// Replaces the array, natural shape and sharding of the tensor's box. The
-// elements must stay the same. If `array` is None, the box must be unwritten.
+// Replaces the array, natural shape and sharding of the tensor's box (box.h).
+// The elements must stay the same. If `array` is None, the box must be
+// unwritten.
 void reshard(const at::Tensor& tensor, const py::object& array,
              const std::vector<int64_t>& shape, Sharding sharding) {
   auto& box = box_in(tensor);

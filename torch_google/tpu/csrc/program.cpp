@@ -117,8 +117,8 @@ Results Program::run(const Call& call, bool debug) const {
   Results results = this->results(call);
   std::optional<std::pair<int64_t, int64_t>> drawn;
   for (;;) {
-    // Hold owned references, because another thread may replace a box's value
-    // while the function runs.
+    // Hold owned references, because another thread may replace the value of a
+    // box (box.h) while the function runs.
     c10::SmallVector<Ref, 12> owned;
     c10::SmallVector<PyObject*, 13> arguments{nullptr};
     const auto pass = [&](Ref argument) {

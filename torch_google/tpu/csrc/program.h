@@ -48,8 +48,8 @@ class Program : public LastUse {
   // The functions below are the steps of run(). Fused mode calls them
   // separately, because it runs the program later.
   Results results(const Call& call) const;
-  // Calls `function` with the destination box of each value that the program
-  // returns, in order.
+  // Calls `function` with the destination box (box.h) of each value that the
+  // program returns, in order.
   template <typename Function>
   void each_target(const Call& call, const Results& results,
                    Function function) const {
@@ -68,7 +68,8 @@ class Program : public LastUse {
   // Draws a seed and an offset for a call.
   std::pair<int64_t, int64_t> draw(const Call& call) const;
 
-  // A number that is unique within the process. Traces use it in their keys.
+  // An identifier that is unique within the process. Traces use it in their
+  // keys.
   uint32_t id() const { return id_; }
   const std::string& name() const { return name_; }
   // Indices of the tensor arguments that are inputs of the function.
@@ -108,8 +109,8 @@ class Program : public LastUse {
   mutable Ref function_;
   std::string name_;
   c10::SmallVector<size_t, 4> inputs_;
-  // Indices of the tensor arguments whose boxes get new values. The function
-  // returns these values first.
+  // Indices of the tensor arguments whose boxes (box.h) get new values. The
+  // function returns these values first.
   c10::SmallVector<size_t, 4> written_;
   // Positions in inputs_ of the tensors that the operator also writes to.
   c10::SmallVector<size_t, 4> updated_;

@@ -80,8 +80,8 @@ inline SharedObject shared_object(PyObject* stolen) {
 
 class Ref;
 // Returns a copy of an exception without its traceback. A traceback keeps the
-// callers' frames and their tensors alive. If the box of such a tensor owned
-// the exception, neither of them would ever be freed.
+// callers' frames and their tensors alive. If the box (box.h) of such a tensor
+// owned the exception, neither of them would ever be freed.
 Ref without_trace(PyObject* error);
 
 // Holds the GIL for its lifetime.

@@ -23,7 +23,7 @@ struct FusedProgram : LastUse {
   // `trial` means that the program is compiled but has never run.
   enum State { compiling, trial, ready, failed } state = compiling;
   Ref function;
-  // The bytes of temporary memory that each run needs.
+  // The size in bytes of the temporary memory that each run needs.
   size_t scratch = 0;
 };
 
@@ -42,9 +42,9 @@ FusedProgramCache& cache() {
 FusedCounts fused_counters{};
 
 // Disables Python's garbage collector while a trace runs. Otherwise, a
-// finalizer could read a box, which has no value during the run. If several
-// threads run traces concurrently, the last one to finish enables the collector
-// again.
+// finalizer could read a box (box.h), which has no value during the run. If
+// several threads run traces concurrently, the last one to finish re-enables
+// the collector.
 class NoCollection {
  public:
   NoCollection() {
@@ -278,7 +278,7 @@ class Run {
     }
     ++fused_counters.misses;
     found = std::make_shared<FusedProgram>();
-    // Copy the pointer: `found` refers into the map, which may rehash while
+    // Copy the pointer: `found` points into the map, which may rehash while
     // Python runs.
     const auto made = found;
     const auto token = cache().next_token++;
@@ -368,7 +368,8 @@ class Run {
 
   // Returns a pair (step, slot) for each slot that is not kept, ordered by
   // step. The step is the last one that computes or reads the slot's value, or
-  // computes the next value of the same box, so no later step needs the value.
+  // computes the next value of the same box (box.h), so no later step needs the
+  // value.
   std::vector<std::pair<size_t, uint32_t>> last_uses() const {
     std::vector<size_t> uses(trace_.slots.size());
     size_t slot = 0;
@@ -426,8 +427,8 @@ class Run {
 void run(FusedTrace& trace, Reason reason) {
   ++fused_counters.flushes[static_cast<size_t>(reason)];
   const NoCollection quiet;
-  // Detach the trace before another thread can get the GIL. After this, no box
-  // refers to the trace.
+  // Detach the trace before another thread can acquire the GIL. After this, no
+  // box (box.h) refers to the trace.
   Run prepared(trace);
   // First drop references that were released without the GIL. Otherwise,
   // donated arrays would look shared and be copied.

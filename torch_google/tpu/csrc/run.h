@@ -12,9 +12,9 @@
 
 namespace torch_google::tpu {
 
-// Runs a trace that is no longer being recorded. Afterwards, each box that
-// waited for the trace has its value or its error. Throws an error if a program
-// fails.
+// Runs a trace that is no longer being recorded. Afterwards, each box (box.h)
+// that waited for the trace contains its value or its error. Throws an error if
+// a program fails.
 void run(FusedTrace& trace, Reason reason);
 
 // Sets the executable of a fused program that was compiled in the background.

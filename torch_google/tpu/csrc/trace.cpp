@@ -17,7 +17,7 @@ std::array<std::unique_ptr<FusedTrace>, kMaxDevices>& traces() {
   return *all;
 }
 
-// The traces that are running, and the thread that runs each of them.
+// The traces that are running, and the thread that is running each of them.
 class Running {
  public:
   void begin(const FusedTrace& trace) {

@@ -24,9 +24,10 @@ struct Limits {
 Limits& limits();
 
 // A sequence of program calls that have not run yet. Each value that the calls
-// compute has a slot, and a box waits for it. Each value that existed before
-// the trace is an external. Under the GIL, all threads record into the same
-// trace for a device.
+// compute has a slot and a box (the contents of a storage; see box.h) that
+// receives the value after the run. Each value that existed before the trace is
+// an external. Under the GIL, all threads record into the same trace for a
+// device.
 class FusedTrace {
  public:
   // The source of a program's input: the index of a slot, or the bitwise
@@ -53,20 +54,20 @@ class FusedTrace {
     Sharding sharding;
   };
 
-  // Records a call of a program. Flushes the trace if it then reaches a limit.
-  // Returns tensors whose boxes wait for the trace.
+  // Records a call to a program. Flushes the trace if it then reaches a limit.
+  // Returns tensors whose boxes (box.h) get their values when the trace runs.
   static Results record(std::shared_ptr<const Program> program,
                         const Call& call);
   // Runs the trace of a device, or of all devices if `device` is negative. Also
-  // waits for traces that other threads run. The caller must hold the GIL. This
-  // function releases it while it waits.
+  // waits for traces that other threads are running. The caller must hold the
+  // GIL. This function releases it while it waits.
   static void finish_all(c10::DeviceIndex device, Reason reason);
 
   explicit FusedTrace(c10::DeviceIndex device);
-  // Runs this trace, or waits for the thread that runs it.
+  // Runs this trace, or waits for the thread that is running it.
   void finish(Reason reason);
 
-  // Boxes call these functions while they hold Box::mutex().
+  // Boxes (box.h) call these functions while they hold Box::mutex().
   void forget_slot(uint32_t slot) { slots[slot].box = nullptr; }
   void forget_external(uint32_t external) { externals[external].box = nullptr; }
   void share_external(uint32_t external) { externals[external].shared = true; }
@@ -89,9 +90,10 @@ class FusedTrace {
 
   // Finds the slots that are still referenced (`kept`) and the externals to
   // which only this trace refers (`donated`), and removes the donated externals
-  // from their boxes. Returns the number of pairs, N: for i < N, kept[i] is the
-  // next value of the box whose old value is donated[i]. The other entries of
-  // each list are in ascending order. Call it once, before the run.
+  // from their boxes (box.h). Returns the number of pairs, N: for i < N,
+  // kept[i] is the next value of the box whose old value is donated[i]. The
+  // other entries of each list are in ascending order. Call it once, before the
+  // run.
   size_t detach(std::vector<uint32_t>& kept, std::vector<uint32_t>& donated);
   // Stores `arrays`, a tuple of the kept slots' values, in their boxes.
   void store(c10::ArrayRef<uint32_t> kept, PyObject* arrays);

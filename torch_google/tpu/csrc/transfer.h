@@ -36,8 +36,8 @@ struct Layout {
   at::Tensor view(const at::Tensor& storage) const;
 };
 
-// How a collective's data moves: through the host, by gloo, or between devices,
-// by XLA.
+// How a collective's data moves: through the host (with gloo) or between
+// devices (with XLA).
 enum class Place { host, device };
 
 // The storage of an input: a value on the device, the result of an earlier
