@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`torch.tpu.amp`: automatic mixed precision, with the same names as torch.cuda.amp.
 
-Each name is the class or function of that name in torch.amp, applied to the `tpu` device. New code
-should use torch.amp.
+Each name refers to the class or function of the same name in torch.amp, applied to the `tpu`
+device. New code should use torch.amp.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 """Eager modes, which can be set for the process, a thread, a `with` block or a function.
 
 In strict mode, each operator is a separate program and runs asynchronously. In debug mode, each
-operator waits for its results, and an error names the user's source line. Debug mode also checks
-indices and divisors, as the CPU does; the other modes clamp and continue. In fused mode, operators
-are recorded, and run as one program when a value is read, when an optimizer has taken a step, or
-when a loop repeats. Fused programs are compiled in the background.
+operator waits for its results, and error messages include the user's source line. Debug mode also
+checks indices and divisors, as the CPU does; the other modes clamp and continue. In fused mode,
+operators are recorded, and run as one program when a value is read, when an optimizer has taken a
+step, or when a loop repeats. Fused programs are compiled in the background.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def set_cache_only(enabled: bool) -> None:
 
 
 def set_fused_limits(*, operators: int = 4096, memory: int = 4 << 30) -> None:
-    """Limit how many operators a fused trace may have, and how many bytes its results may take."""
+    """Limit how many operators a fused trace may have, and how many bytes its results may use."""
     if operators < 1 or memory < 1:
         raise ValueError(f"tpu: limits of {operators} operators, {memory} bytes. Give at least 1")
     _C.set_limits(operators, memory)
