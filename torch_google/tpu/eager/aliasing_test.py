@@ -70,8 +70,8 @@ def same(actual: torch.Tensor, expected: torch.Tensor) -> None:
 
 def write(kind: str, target: torch.Tensor, number: int) -> None:
     if target.dtype == torch.int32:
-        # Other views read these integers as floats. Keep the floats normal, because XLA flushes
-        # denormals to zero.
+        # Other views read these integers as floats. Keep the floats in the normal range, because
+        # XLA flushes denormals to zero.
         number += 0x3F800000
         kind = "fill" if kind in ("add", "square") else kind
     if kind == "fill":

@@ -24,7 +24,7 @@ class ChangingSizes:
     """The sizes for which each operator was compiled. Empty once the warning has appeared."""
 
     def __init__(self) -> None:
-        # A dict instead of a set, to keep the order of the sizes. Its values are unused.
+        # A dict instead of a set, to preserve the order of the sizes. Its values are unused.
         self._shapes: defaultdict[object, dict[_Shapes, None]] = defaultdict(dict)
         self._has_warned = False
 
@@ -44,7 +44,7 @@ class ChangingSizes:
 
 
 def message(name: str, shapes: Sequence[_Shapes], remedy: str) -> str:
-    """Return the text of the warning. It names the dimension that had the most different sizes."""
+    """Return the text of the warning. It reports the dimension that had the most distinct sizes."""
     sizes: dict[tuple[int, int], list[int]] = defaultdict(list)
     for shape in shapes:
         for tensor, dimensions in enumerate(shape):

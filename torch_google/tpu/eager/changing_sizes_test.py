@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A size that keeps changing causes a single warning that names the operator and dimension."""
+"""A size that keeps changing causes a single warning that reports the operator and dimension."""
 
 from __future__ import annotations
 

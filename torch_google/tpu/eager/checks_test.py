@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Debug mode rejects the same values as the CPU. Its errors name the value and the line of code."""
+"""Debug mode rejects the same values as the CPU. Errors include the value and the source line."""
 
 from __future__ import annotations
 

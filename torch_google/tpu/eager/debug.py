@@ -14,7 +14,7 @@ from torch_google.tpu.runtime.cache_miss import CacheMissError
 
 
 def debug(op: str, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-    """Run a program and wait for its results. Errors name the user's line of code.
+    """Run a program and wait for its results. Errors include the user's source line.
 
     The operator's checks run first. If they find an error, such as an index out of range, it is
     raised and the program does not run.

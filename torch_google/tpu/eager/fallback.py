@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CPU fallback for operators without a lowering, which the user must enable."""
+"""Runs operators without a lowering on the CPU, if the user has enabled this fallback."""
 
 from __future__ import annotations
 

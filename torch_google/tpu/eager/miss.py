@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Handles operator calls for which the C++ recorder has no program yet.
 
-C++ calls `miss`, which passes the call through STAGES until one of them has a result. If the result
-is a CompiledOp, C++ caches it for all calls with the same key.
+C++ calls `miss`, which passes the call through STAGES until one of them returns a result. If the
+result is a CompiledOp, C++ caches it for all calls with the same key.
 """
 
 from __future__ import annotations

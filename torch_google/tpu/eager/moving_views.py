@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Avoids compiling a program for every i in x[i], and for other views with changing offsets.
 
-Normally a view's offset is a constant of the program, which is fastest, and most offsets never
-change, for example those of the views that split a weight into three parts. But if the same call
-has had several offsets, the operator runs on copies of its views. Separate programs, which take the
-offset as an input, copy each view out of the storage and write it back. An offset that keeps
-recurring, such as that of one step in a sequence, still gets its own program.
+Normally, a view's offset is a constant in the program, which is fastest. Most offsets never change,
+such as those of the views that split a weight into three parts. But if the same call has had
+several offsets, the operator runs on copies of its views. Separate programs, which take the offset
+as an input, copy each view out of the storage and write it back. An offset that keeps recurring,
+such as that of one step in a sequence, still gets its own program.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from torch_google.tpu.runtime.strides import View, contiguous, is_plain
 
 # The number of offsets per call that get their own programs on first use.
 _MOST_PLACES = 8
-# Any later offset gets its own program once it has been used this often.
+# Any later offset gets its own program once it has been used this many times.
 _OFTEN = 4
-# The counts of a call are reset after it has had more offsets than this.
+# A call's counts are reset once it has had more offsets than this.
 _COUNTED = 4096
 
 
@@ -79,7 +79,7 @@ def run(op: OpOverload, call: NormalizedCall, describe: Callable[[], str]) -> li
     """Run a call on blocks if its view offsets keep changing, and return its results.
 
     Returns None if the call must be compiled instead. `describe` returns a description of the call
-    that omits the offsets of its views.
+    without the offsets of its views.
     """
     blocks = _blocks(op, call)
     if blocks is None or not _count(call, describe):

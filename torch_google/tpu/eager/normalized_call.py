@@ -192,7 +192,7 @@ class NormalizedCall:
             )
 
     def pure_arguments(self) -> tuple[list[Any], dict[str, Any]]:
-        """Return the pure operator's arguments with meta tensors, to keep no values alive."""
+        """Return the pure operator's arguments, with meta tensors so that no values stay alive."""
         args, kwargs = self._pure(self.args)
 
         def one(leaf: Any) -> Any:
@@ -228,7 +228,7 @@ class NormalizedCall:
         return [source for group in (*args, *kwargs.values()) for source in group]
 
     def written(self) -> list[int]:
-        """Return the indices of the tensors to write to. Raises RuntimeError for one on the CPU."""
+        """Return the indices of the written tensors. Raises RuntimeError if one is on the CPU."""
         sources = [source for index in self.pure.written for source in self._sources[index]]
         if any(kind != "tensor" for kind, _ in sources):
             raise RuntimeError(

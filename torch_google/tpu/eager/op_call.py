@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An operator call on its way through the stages in `miss.py`."""
+"""An operator call that passes through the stages in `miss.py`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class OpCall:
     """A call that has no program yet. Each stage returns a copy with more fields set.
 
-    `args` is in the order of the schema; `bases` has the storage of each tensor in `args`.
+    `args` is in the order of the schema; `bases` describes the storage of each tensor in `args`.
     """
 
     op: OpOverload

@@ -33,12 +33,12 @@ class Tensors:
 
 
 def written(name: str) -> Case:
-    """Return a case that writes to a tensor whose elements all share one memory location."""
+    """Return a test case that writes to a tensor whose elements all share one memory location."""
     return lambda t: getattr(t.once(6), name)(0, t.index(), t.of(3))
 
 
 def from_itself(name: str) -> Case:
-    """Return a case whose input shares a storage with the written tensor."""
+    """Return a test case whose input shares a storage with the written tensor."""
 
     def case(t: Tensors) -> None:
         target = t.of(6)
@@ -48,7 +48,7 @@ def from_itself(name: str) -> Case:
 
 
 def by_itself(name: str) -> Case:
-    """Return a case in which the written tensor is also the index."""
+    """Return a test case in which the written tensor is also the index."""
 
     def case(t: Tensors) -> None:
         target = t.index()
@@ -74,7 +74,7 @@ def put(make: Callable[[Tensors], tuple[torch.Tensor, torch.Tensor, torch.Tensor
 
 
 def of_one(make: Callable[[Tensors], torch.Tensor], op: Callable[..., object]) -> Case:
-    """Return a case that uses the same tensor for several arguments."""
+    """Return a test case that uses the same tensor for several arguments."""
 
     def case(t: Tensors) -> None:
         argument = make(t)
@@ -84,7 +84,7 @@ def of_one(make: Callable[[Tensors], torch.Tensor], op: Callable[..., object]) -
 
 
 def changed(name: str) -> Case:
-    """Return a case whose out= argument is the input."""
+    """Return a test case whose out= argument is the input."""
 
     def case(t: Tensors) -> None:
         target = t.of(6)

@@ -26,7 +26,7 @@ def _classified(device: str, inputs: list[int], targets: list[int]) -> Any:
     )
 
 
-# Invalid calls of operators whose result shapes depend on input values.
+# Invalid calls to operators whose result shapes depend on input values.
 VALUES: dict[str, Callable[[str], Any]] = {
     "bincount": lambda on: torch.bincount(torch.tensor([-1, 2]).to(on)),
     "bincount of other weights": lambda on: torch.bincount(

@@ -34,7 +34,7 @@ def _batch_norm(values: torch.Tensor) -> torch.Tensor:
 
 
 # The CPU has no kernels for these dtypes. The device must not compute in a float dtype instead,
-# because that would truncate results to integers, or order complex numbers.
+# because it would then truncate results to integers, or impose an order on complex numbers.
 DTYPES: dict[str, Callable[[str], Any]] = {
     "softmax of int64": lambda on: _INT(on).softmax(0),
     "log_softmax of bool": lambda on: _BOOL(on).log_softmax(0),

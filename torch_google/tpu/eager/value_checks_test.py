@@ -26,7 +26,7 @@ def _image(make: Make, size: int) -> torch.Tensor:
     return make([1.0] * size).expand(1, 1, size, size)
 
 
-# A valid call of each operator, and calls that the CPU rejects.
+# A valid call to each operator, and calls that the CPU rejects.
 CASES: dict[str, tuple[Callable[[Make], Any], list[Callable[[Make], Any]]]] = {
     "multinomial": (
         lambda t: torch.multinomial(t([[0.5, 0.0, 0.5]]), 2),
