@@ -84,8 +84,8 @@ def _run(make: Callable[[], Any], done: Callable[[Any], None]) -> None:
 
 
 def _warn(error: Exception) -> None:
-    # Do not use warnings.warn: a filter can turn the warning into an error, which would end this
-    # thread.
+    # Do not use warnings.warn: a filter can turn the warning into an error, which would terminate
+    # this thread.
     _log.warning(
         "tpu: a fused program was not compiled: %s: %s. Its operators run one by one from now on",
         type(error).__name__,

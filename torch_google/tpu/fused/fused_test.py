@@ -172,7 +172,8 @@ def test_what_is_written_in_place_stays_where_it_is() -> None:
     def work() -> torch.Tensor:
         dead = torch.ones(1000, device="tpu")
         torch.tpu.synchronize()
-        # `dead` has the same spec as y, and comes before y among the inputs of the trace.
+        # `dead` has the same shape and dtype as y, and comes before y among the inputs of the
+        # trace.
         fresh = x + dead
         del dead
         y.add_(1).mul_(1.0)

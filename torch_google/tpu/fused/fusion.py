@@ -38,10 +38,11 @@ def fuse(
 ) -> jax.stages.Compiled | None:
     """Return a trace's executable, or None if it will be compiled in the background.
 
-    A slot is the index of a result, counted over all steps. An external is an input from outside
+    A slot is the index of a result, numbered across all steps. An external is an input from outside
     the trace. `kept` lists the slots that the program returns, and `donated` the externals whose
-    buffers it may reuse. The first `pairs` entries of the two lists belong to the same tensors, in
-    the order of the externals. Raises CacheMissError in cache-only mode.
+    buffers it may reuse. For i < `pairs`, kept[i] is the next value of the tensor whose old value
+    is donated[i]; these entries are in the order of the externals. Raises CacheMissError in
+    cache-only mode.
     """
     fusion = Fusion(device, steps, kept, donated, pairs)
     stored = compiler.find_entry(fusion.fingerprint, fusion.devices)
@@ -228,7 +229,7 @@ class Fusion:
         return tuple(results)
 
     def _externals(self) -> list[tuple[Any, int]]:
-        """Return the spec and the sharding of each external, as its first reader expects it."""
+        """Return the spec and sharding of each external, as the first step to read it expects."""
         externals: dict[int, tuple[Any, int]] = {}
         for compiled, wires in self._steps:
             numbers = compiled.input_shardings or [ONE_DEVICE] * len(wires)
@@ -240,10 +241,10 @@ class Fusion:
     def _reusable(self, externals: Sequence[tuple[Any, int]]) -> tuple[int, ...]:
         """Return the donated externals whose buffers the results can reuse.
 
-        JAX matches donated buffers and results with the same spec in order. A tensor's old buffer
-        must be matched with its next value. If another result got the buffer, XLA would first copy
-        the old value, because the program still reads it. So other externals are donated only if
-        they come after the paired ones with that spec.
+        JAX matches donated buffers and results with the same spec (shape, dtype and sharding) in
+        order. A tensor's old buffer must be matched with its next value. If another result got the
+        buffer, XLA would first copy the old value, because the program still reads it. So other
+        externals are donated only if they come after the paired ones with that spec.
 
         Buffers that match no result are omitted, because JAX warns about them. On a mesh, externals
         on one device are omitted as well, because the program only has copies of them.
