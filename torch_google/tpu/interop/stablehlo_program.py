@@ -156,7 +156,7 @@ def _exported(
         in_shardings_hlo=(None,) * len(inputs),
         out_shardings_hlo=(None,) * len(outputs),
         nr_devices=1,
-        # A program for several platforms would get the running platform's index as an extra
+        # A program for several platforms would get the current platform's index as an extra
         # argument.
         platforms=(platform.name(),),
         ordered_effects=(),
