@@ -13,8 +13,8 @@ import torch
 from torch_google.tpu.kernels.kernel import Kernel
 from torch_google.tpu.kernels.kernel_signature import OPTIONAL_TENSORS, KernelSignature, Parameter
 
-# The highest order of gradients that is supported. All orders are defined in advance, because an
-# operator must exist before a graph that uses it is loaded.
+# The highest supported order of gradients. All orders are defined in advance, because an operator
+# must exist before a graph that uses it is loaded.
 _ORDER = 2
 
 

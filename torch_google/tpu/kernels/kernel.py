@@ -24,8 +24,8 @@ from torch_google.tpu.runtime import platform
 class Kernel:
     """A JAX function that is a torch operator. `title` names it in error messages.
 
-    `function` takes arrays in place of tensors. `x64` says whether it is traced with 64-bit types;
-    if it is None, `x64_choice` decides. For a gradient, `primal` is the kernel that it
+    `function` takes arrays in place of tensors. `x64` specifies whether it is traced with 64-bit
+    types; if it is None, `x64_choice` decides. For a gradient, `primal` is the kernel that it
     differentiates.
     """
 

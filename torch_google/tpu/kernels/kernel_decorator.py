@@ -32,10 +32,10 @@ def custom_kernel(
     recomputes the function. The operator works in every eager mode, under torch.compile (as part of
     the program), under torch.vmap, and on CPU tensors. On a CPU, Pallas kernels are interpreted.
 
-    `x64` says whether JAX traces the function and its gradient with jax_enable_x64. By default,
-    64-bit types are enabled if an argument or a result has a 64-bit dtype. Otherwise, they are
-    disabled if the function calls Pallas or cannot be traced with them, and enabled for all other
-    functions. If they are disabled, JAX's default dtypes have 32 bits, but a dtype that the
+    `x64` specifies whether JAX traces the function and its gradient with jax_enable_x64. By
+    default, 64-bit types are enabled if an argument or a result has a 64-bit dtype. Otherwise, they
+    are disabled if the function calls Pallas or cannot be traced with them, and enabled for all
+    other functions. If they are disabled, JAX's default dtypes have 32 bits, but a dtype that the
     function names explicitly is kept. With `x64=False`, 64-bit arguments raise TypeError.
 
     Raises ValueError if the name is taken, and TypeError if the function cannot be an operator. The

@@ -19,7 +19,7 @@ _numbers = count()
 
 
 def fresh() -> str:
-    """Return an unused operator name, because operators exist until the process ends."""
+    """Return an unused operator name, because operators exist until the process exits."""
     return f"kernels_test::op{next(_numbers)}"
 
 

@@ -53,7 +53,7 @@ def choose(function: Function, arrays: Sequence[Any]) -> Choice:
 
 
 def evaluate(function: Function, arrays: Sequence[Any], x64: bool | None) -> Any:
-    """Return the function's results. `x64` says whether 64-bit types are enabled.
+    """Return the function's results. `x64` specifies whether 64-bit types are enabled.
 
     If `x64` is None, `choose` decides. If `choose` disables 64-bit types, but the function can be
     traced only with them, they stay enabled. If the function fails both ways, the error from its
