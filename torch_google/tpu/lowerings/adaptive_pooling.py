@@ -136,7 +136,7 @@ def _max_of_windows(
 ) -> tuple[jax.Array, jax.Array]:
     """Return the maximum of each window, and its index in the flattened spatial axes.
 
-    `taps` has, for each axis, the indices in each window: an array (outputs, window size).
+    `taps` holds, for each axis, an array (outputs, window size) of the indices in each window.
     """
     rank = len(taps)
     lead, sizes = x.shape[: x.ndim - rank], x.shape[x.ndim - rank :]

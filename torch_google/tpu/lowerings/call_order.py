@@ -17,7 +17,7 @@ import jax.numpy as jnp
 
 
 class CallOrder:
-    """The order of a program's collectives. `token` is the last call's, or zeros initially."""
+    """The order of a program's collectives. `token` is the last call's token, initially zeros."""
 
     def __init__(self) -> None:
         self.token: jax.Array = jnp.zeros(1, jnp.uint8)
@@ -46,7 +46,7 @@ def call_order(order: CallOrder | None) -> Iterator[None]:
 
 
 def current_order(name: str) -> CallOrder:
-    """Return the current order. Raises an error that names the operator if there is none."""
+    """Return the current order. If there is none, raise an error that names the operator."""
     order = _current.get()
     if order is None:
         raise NotImplementedError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: A002 - arguments have the names of torch's schemas
+# ruff: noqa: A002 - the argument names follow torch's schemas
 """Functional collectives, lowered to custom calls.
 
 A process group's queue runs the calls (csrc/ffi_collective.cpp). Each call stores the name of its

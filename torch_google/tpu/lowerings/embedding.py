@@ -168,7 +168,7 @@ def _to_table(
 
 
 def _bag_of(indices: jax.Array, offsets: jax.Array, bags: int) -> jax.Array:
-    """Return the bag of each position, which is the last one that starts at or before it."""
+    """Return the bag of each position: the last bag that starts at or before the position."""
     places = jnp.arange(indices.shape[0], dtype=offsets.dtype)
     bag = jnp.searchsorted(offsets[:bags], places, side="right") - 1
     return bag.astype(indices.dtype)

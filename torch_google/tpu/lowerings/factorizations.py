@@ -99,7 +99,7 @@ def lu_factor_ex(a: jax.Array, *, pivot: bool = True, check_errors: bool = False
 
 
 def lu_factors(a: jax.Array, *, pivot: bool = True, name: str) -> _Three:
-    """Return the results of `lu_factor_ex`. Errors on a TPU name the operator `name`."""
+    """Return the results of `lu_factor_ex`. On a TPU, errors refer to the operator as `name`."""
     if not pivot:
         raise NotImplementedError(
             "tpu: no lowering for aten::linalg_lu_factor_ex without pivoting. Use pivot=True"

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 # Block sizes of the kernels. A kernel uses the largest one that divides a length. The smallest is
-# the number of lanes in a TPU's vector registers. Lengths must be a multiple of it.
+# the number of lanes in a TPU's vector registers. Lengths must be multiples of it.
 _BLOCKS = (512, 256, 128)
 _LANES, _SUBLANES = 128, 8
 # The kernels hold blocks of whole heads, which must fit in VMEM.

@@ -59,7 +59,7 @@ def bincount(self: Array, weights: Array | None = None, minlength: int = 0) -> A
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
     length = max(int(np.max(values)) + 1 if values.size else 0, minlength)
-    # JAX converts the length to the dtype of the indices, which may be too small to hold it.
+    # JAX converts the length to the dtype of the indices, which may be too narrow to represent it.
     places = self.astype(jnp.int64)
     if weights is None:
         return jnp.zeros(length, jnp.int64).at[places].add(1)

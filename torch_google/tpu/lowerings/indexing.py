@@ -117,8 +117,8 @@ def index_put_impl(
 def _put_under_mask(self: Array, dim: int, mask: Array, values: Array, accumulate: bool) -> Array:
     if not values.size:  # the mask selects nothing
         return self
-    # The result's shape must not depend on the mask. So each selected element takes the value whose
-    # position is the number of selected elements before it.
+    # The result's shape must not depend on the mask. So the index of the value for each selected
+    # element is the number of selected elements before it.
     ahead, behind = self.shape[:dim], self.shape[dim + mask.ndim :]
     if values.ndim > len(behind) and values.shape[-1 - len(behind)] != 1:
         order = jnp.clip(jnp.cumsum(mask.reshape(-1)) - 1, 0)

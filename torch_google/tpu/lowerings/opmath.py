@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's computation dtype, which is float32 for half precision, and non-promoting scalars."""
+"""The dtype that torch computes in (float32 for half precision), and non-promoting scalars."""
 
 from __future__ import annotations
 

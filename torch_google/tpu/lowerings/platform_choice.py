@@ -54,7 +54,7 @@ def choose(
 class NotOnTpu(NotImplementedError):
     """Raised if a program that is lowered for a TPU contains an operator that TPUs do not support.
 
-    The message names the operator, the dtype and the alternatives.
+    The message lists the operator, the dtype and the alternatives.
     """
 
 
@@ -63,8 +63,8 @@ def refuse_on_tpu(
 ) -> Any:
     """Return `function(*arrays)`, or raise NotOnTpu if the program is lowered for a TPU.
 
-    The error names the operator `name` and the dtype of the first array. If `only_64_bits` is True,
-    a TPU rejects only float64 and complex128.
+    The error refers to the operator as `name`, and includes the dtype of the first array. If
+    `only_64_bits` is True, a TPU rejects only float64 and complex128.
     """
     dtype = arrays[0].dtype
     if only_64_bits and not has_64_bits(arrays[0]):

@@ -61,9 +61,9 @@ def lowering(
 ) -> Callable[[_F], _F]:
     """Register a function as the lowering of operators such as `aten::add.Tensor`.
 
-    `aten::mm` names the default overload. Raises ValueError if an operator already has a different
-    lowering. Registering the same function again is allowed, because Python runs a module again if
-    its first import was interrupted.
+    `aten::mm` refers to the default overload. Raises ValueError if an operator already has a
+    different lowering. Registering the same function again is allowed, because Python runs a module
+    again if its first import was interrupted.
     """
 
     def register(function: _F) -> _F:

@@ -13,7 +13,7 @@ from torch_google.tpu.lowerings.table import lowering
 def weight_norm_backward(
     grad: jax.Array, v: jax.Array, g: jax.Array, norms: jax.Array, dim: int
 ) -> tuple[jax.Array, jax.Array]:
-    """Return the gradients of `v` and `g`. `norms`: norms of `v` over all axes except `dim`."""
+    """Return the gradients of `v` and `g`. `norms` are v's norms over all axes except `dim`."""
     # Cast the results here, because torch has no meta kernel that reports their dtypes.
     dtypes = (v.dtype, g.dtype)
     grad, v, g, norms = opmath(grad), opmath(v), opmath(g), opmath(norms)
