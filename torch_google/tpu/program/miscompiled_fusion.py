@@ -3,8 +3,8 @@
 
 1. A fused dynamic-update-slice shares a buffer with its operand even if an update reads elements of
 the operand other than the one that it replaces. The loop then reads elements that it has already
-overwritten: `x[:2] += x[0]` of `[2, 2]` gives `[4, 6]`, not `[4, 4]`. Optimization barriers do not
-prevent this.
+overwritten: `x[:2] += x[0]` with `x = [2, 2]` gives `[4, 6]`, not `[4, 4]`. Optimization barriers
+do not prevent this.
 2. If LLVM knows that the operand of an `exponential` is NaN, the result is arbitrary:
 `exp(max(x, nan))` gives 0.0 or -inf. XLA folds a plain `exp(nan)`, but leaves `max(x, nan)` to
 LLVM, which makes the integer part of the exponent undefined.
@@ -12,7 +12,7 @@ LLVM, which makes the integer part of the exponent undefined.
 Compiling without the `fusion` and `algsimp` passes avoids both bugs. This module looks for affected
 fusions in the optimized program, and compiles the program again only if it contains one. An update
 is safe if each of its elements reads only the target element that it replaces, as in `x[1:3] += 1`.
-An expression that `_Fusion` does not understand is treated as unsafe.
+An expression that `_Fusion` does not support is treated as unsafe.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from torch_google.tpu.program.guarded_sums import guard_sums
 
 _WRITE = "dynamic-update-slice"
 _EXPONENTIAL = "exponential"
-# Disable `algsimp` too: without `fusion`, it drops transposes before a reshape. It does so for
+# Also disable `algsimp`: without `fusion`, it drops transposes before a reshape. It does so for
 # complex numbers, and for every dtype if a flag selects the older emitters.
 _NO_FUSION = {"xla_disable_hlo_passes": "fusion,algsimp", "xla_cpu_use_fusion_emitters": True}
 

@@ -72,7 +72,7 @@ def check(op: OpOverload, args: Sequence[Any]) -> None:
     """Raise Refusal if the CPU rejects the dtypes of a call or, for a small call, other arguments.
 
     Errors caused by tensor values or by missing CPU kernels are ignored. Operators that other
-    libraries define are not tried, because their CPU kernels may have side effects.
+    libraries define get no trial run, because their CPU kernels may have side effects.
     """
     name = op._schema.name
     if op.namespace != "aten" or name in _OF_OFFSETS:
@@ -246,7 +246,7 @@ def _corner(longest: int) -> StandIn:
 
 
 def _filled(leaf: torch.Tensor, sizes: Sequence[int], value: bool) -> torch.Tensor:
-    """Return a filled tensor of these sizes with the same order of dimensions as `leaf`.
+    """Return a filled tensor with the given sizes and the same stride order as `leaf`.
 
     The result is contiguous only if `leaf` is. Some CPU operators have separate kernels for
     contiguous inputs, and the two kernels raise different exceptions for the same dtype.
