@@ -81,7 +81,7 @@ def stream_context(stream: torch.Stream | None) -> Any:
 
 
 def check_stream_device(index: int) -> None:
-    """Raise ValueError for a nonexistent device. torch v2.6 aborts if its stream is requested."""
+    """Raise ValueError for a nonexistent device. torch v2.6 aborts on a request for its stream."""
     if not V2_6 or 0 <= index < _C.device_count():
         return
     _C.start()

@@ -84,7 +84,7 @@ def of_bytes(array: jax.Array, shape: Sequence[int], dtype: torch.dtype) -> jax.
 def from_host(tensor: torch.Tensor, index: int, sharding: int = shardings.ONE_DEVICE) -> jax.Array:
     """Copy a CPU tensor's values to the device `index`, or distribute them according to `sharding`.
 
-    Each device receives only its own part. Raises RuntimeError for a dtype that the platform does
+    Each device receives only its own shard. Raises RuntimeError for a dtype that the platform does
     not support.
     """
     dtypes.check(tensor.dtype, platform.name())
@@ -120,8 +120,7 @@ def on_one_device(array: jax.Array, index: int) -> jax.Array:
 def to_host(array: jax.Array) -> torch.Tensor:
     """Return an array's values as a flat CPU tensor, which must not be written to.
 
-    The parts of a sharded array are gathered on the host, so no device has to store the whole
-    array.
+    The shards of an array are gathered on the host, so no device has to store the whole array.
     """
     errors.wait(array)
     if len(array.sharding.device_set) > 1:

@@ -13,7 +13,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def untraced(function: _F) -> _F:
-    """Return a version of a function that Dynamo skips, together with everything it calls.
+    """Return a version of a function that makes Dynamo skip it and everything it calls.
 
     Otherwise, if compiled code called an operator after a graph break, Dynamo would trace the
     frames of this package and of JAX.

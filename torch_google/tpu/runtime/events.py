@@ -52,7 +52,7 @@ class Marker:
         """Return the milliseconds from this marker to a later one.
 
         Raises the same errors as torch if the markers lack `timing` or are not ready. Only torch
-        v2.6 needs these checks here; later releases make them before they call the device.
+        v2.6 needs these checks here; later releases perform them before they call the device.
         """
         if not (self._timing and later._timing):
             raise ValueError("tpu: both events must be created with argument 'enable_timing=True'")
@@ -108,7 +108,7 @@ def _concerns(array: Any) -> bool:
     return False
 
 
-# The stream number that means all streams.
+# The stream index that stands for all streams.
 _ALL = -1
 # The markers that a later wait for a (device, stream) must cover.
 _awaited: dict[tuple[int, int], list[Marker]] = {}

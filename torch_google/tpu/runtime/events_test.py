@@ -64,7 +64,7 @@ def _long(x: torch.Tensor | None = None) -> torch.Tensor:
 def _is_reached(event: torch.tpu.Event | torch.tpu.Stream, product: torch.Tensor) -> bool:
     """Return the result of `event.query()`, which must be called while a long program runs.
 
-    Raises _TooLateError if the program has ended, because the result then proves nothing.
+    Raises _TooLateError if the program has finished, because the result then proves nothing.
     """
     answer = event.query()
     if _C.value(product).is_ready():
@@ -75,7 +75,7 @@ def _is_reached(event: torch.tpu.Event | torch.tpu.Stream, product: torch.Tensor
 def _elapsed(begin: torch.tpu.Event, end: torch.tpu.Event, product: torch.Tensor) -> float:
     """Return the time between two events, measured while a long program runs.
 
-    Raises _TooLateError if the program has ended, as `_is_reached` does.
+    Raises _TooLateError if the program has finished, as `_is_reached` does.
     """
     elapsed = begin.elapsed_time(end)
     if _C.value(product).is_ready():

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 IN_THE_HEAP = 128 << 20  # bytes: larger blocks are mapped separately
 KEPT = 1 << 30  # bytes of free memory kept at the heap's end
 
-# Parameter numbers for mallopt, from malloc.h.
+# Parameters of mallopt, as defined in malloc.h.
 _TRIM_THRESHOLD = -1
 _MMAP_THRESHOLD = -3
 _ARENA_MAX = -8

@@ -10,10 +10,11 @@ from tools.par.testing.budget import only_full
 from torch_google.tpu import _C
 from torch_google.tpu.runtime import heap, platform
 
-# Each run returns 48 or 80 MiB. Both sizes are more than glibc keeps by default (48 MiB is 12,288
-# pages), and 80 MiB exceeds the limit of a per-thread arena. Neither size is close to 128 MiB,
-# because such blocks do not fit into the holes that freed blocks leave. The first runs extend the
-# heap, because glibc cannot place an aligned block in a hole of the same size.
+# Each iteration frees a tensor of 48 or 80 MiB. Both sizes are more than glibc keeps by default (48
+# MiB is 12,288 pages), and 80 MiB exceeds the limit of a per-thread arena. Neither size is close to
+# 128 MiB, because such blocks do not fit into the holes that freed blocks leave. The first
+# iterations extend the heap, because glibc cannot place an aligned block in a hole of the same
+# size.
 _PROGRAM = """
 import resource
 import statistics

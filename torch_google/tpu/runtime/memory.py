@@ -131,7 +131,7 @@ def limit_all(devices: int) -> None:
 
 
 def mem_get_info(device: DeviceLike = None) -> tuple[int, int]:
-    """Return the free and the total bytes of a device, or of the host on the `cpu` platform.
+    """Return the free and total memory of a device (of the host on the `cpu` platform) in bytes.
 
     Raises NotImplementedError if the platform does not report them, and ValueError for an index
     that is not a device.

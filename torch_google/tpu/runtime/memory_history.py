@@ -49,7 +49,7 @@ def _record_memory_history(
 
     The arguments are those of torch.cuda.memory. `enabled="state"` keeps only live storages; None
     stops the recording and discards it. `context=None` records no stacks. Stacks contain only
-    Python frames, even with `stacks="all"`. Each recorded allocation also has the name of the
+    Python frames, even with `stacks="all"`. Each recorded allocation also includes the name of the
     module whose `forward` was running.
     """
     if enabled not in (None, "state", "all"):

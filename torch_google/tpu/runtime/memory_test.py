@@ -35,7 +35,7 @@ def limited() -> Iterator[int]:
 
 
 def refused(work: Callable[[], Any], asked: int, limit: int) -> None:
-    """Check that the error names the requested bytes, the live bytes, the limit and a remedy."""
+    """Check that the error reports the requested bytes, the live bytes, the limit and a remedy."""
     live = torch.tpu.memory_allocated()
     message = (
         rf"ran out of memory: it takes {asked} bytes\. .* hold {live} bytes of the {limit} that"

@@ -119,7 +119,7 @@ def compiling() -> Iterator[None]:
 
 
 def host_shapes() -> None:
-    """Count one call of an operator whose result shapes depend on values."""
+    """Count one call to an operator whose result shapes depend on values."""
     _host_shapes[0] += 1
 
 

@@ -15,7 +15,7 @@ from torch_google.tpu.runtime.scoped_setting import ScopedSetting
 
 Precision = Literal["default", "high", "highest"]
 
-# The position of a level in this tuple is its number in C++ and in program keys.
+# A level's index in this tuple represents the level in C++ and in program keys.
 _NAMES = ("default", "high", "highest")
 
 

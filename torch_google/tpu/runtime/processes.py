@@ -93,7 +93,7 @@ def join() -> None:
         return
     if xla_bridge.backends_are_initialized():
         raise _late("runs without the other processes")
-    # Keep JAX from handling SIGTERM, which torchrun sends to end its processes.
+    # Keep JAX from handling SIGTERM, which torchrun sends to terminate its processes.
     jax.config.update("jax_enable_preemption_service", False)
     # Keep JAX from aborting all processes if one of them dies.
     jax.config.update("jax_enable_recoverability", True)
@@ -116,8 +116,8 @@ def _job() -> Job | None:
     if described and (not _offered or (rank, size) == _described(_offered[0])):
         if int(size) == 1:
             return None
-        # Create the store as init_process_group() does, which may be called later and use the same
-        # server.
+        # Create the store in the same way as init_process_group(), which may be called later and
+        # will then use the same server.
         store, _, _ = next(dist.rendezvous("env://"))
         return Job(store, int(rank), int(size))
     return _offered[0] if _offered else None
@@ -160,8 +160,9 @@ def _local_devices() -> list[int] | None:
 def _leave(job: Job, earlier: object) -> None:
     """Leave the job at exit. Rank 0 waits for the other ranks, unless it exits because of an error.
 
-    JAX aborts any process that is still in the job when the coordinator ends. `earlier` is the
-    value of sys.last_value when this process joined; a different value at exit means a new error.
+    JAX aborts any process that is still in the job when the coordinator shuts down. `earlier` is
+    the value of sys.last_value when this process joined; a different value at exit means a new
+    error.
     """
     import jax
 

@@ -49,8 +49,8 @@ class ProgramLimit:
     def make_room(self) -> int:
         """Evict programs if the limit is reached. Return the number of evicted programs.
 
-        Also drops the text of lowered programs. JAX keeps it as long as the traces, and it takes
-        more memory than the programs themselves.
+        Also drops the text of lowered programs. JAX keeps this text as long as it keeps the traces,
+        and the text takes more memory than the programs themselves.
         """
         _drop_lowered_text()
         limit = self._limit

@@ -16,7 +16,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class ScopedSetting:
-    """A context manager or decorator that gives a setting of this thread a different value.
+    """A context manager or decorator that overrides a setting in this thread.
 
     An object can be entered repeatedly, recursively and by several threads. As a decorator, it
     applies during each call of a function or, for a generator, while the generator runs, like
@@ -45,8 +45,8 @@ class ScopedSetting:
     def __call__(self, function: _F) -> _F:
         """Return a function that runs `function` in the block.
 
-        Raises TypeError for a class, and for a coroutine function: while it waits, other tasks of
-        the thread would run in the block.
+        Raises TypeError for a class, and for a coroutine function: while the coroutine waits, other
+        tasks of the thread would run in the block.
         """
         name = f"torch.tpu.{type(self).__name__}"
         named = getattr(function, "__qualname__", repr(function))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Describes TPUs, so that programs can be compiled for them on machines without TPUs.
 
-The compiler is part of the wheel `libtpu`, and needs neither a TPU nor a network. Programs can be
+The compiler is part of the `libtpu` wheel, and needs neither a TPU nor a network. Programs can be
 compiled for the devices of a topology, but these devices can neither run programs nor store arrays.
 """
 
