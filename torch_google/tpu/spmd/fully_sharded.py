@@ -25,7 +25,7 @@ _AXIS = "fsdp"
 
 
 class FullyShardedDataParallel(nn.Module):
-    """A wrapper that shards a module, so that each device holds a part of every parameter.
+    """A wrapper that shards a module, so that each device holds a shard of every parameter.
 
     A parameter is split along the first dimension whose size is a multiple of the number of
     devices. If it has no such dimension, it is replicated, as are all buffers. Gradients and the

@@ -35,7 +35,7 @@ def shard_batch(batch: Any, sharding: ShardingSpec) -> Any:
     """Return a batch on tpu, sharded as `sharding` specifies.
 
     `batch` is a tensor or a nested container of tensors. Leaves that are not tensors are returned
-    unchanged. A CPU tensor is sent to the devices in slices, never as a whole to one of them.
+    unchanged. A CPU tensor is sent to the devices in slices, and never in full to a single device.
     """
 
     def one(leaf: Any) -> Any:

@@ -46,7 +46,7 @@ def mark_sharding(t: torch.Tensor, mesh: Mesh, partition_spec: Spec) -> XLAShard
 
 
 def mark_sharding_with_gradients(t: torch.Tensor, mesh: Mesh, partition_spec: Spec) -> torch.Tensor:
-    """Return a tensor with the same values that is sharded over a mesh, as is its gradient.
+    """Return a tensor with the same values, sharded over a mesh together with its gradient.
 
     This function is meant for activations. It is an operator, so it works on any view and inside
     torch.compile. If `t` is not sharded, it is first copied to all devices, so use mark_sharding

@@ -20,11 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class XLAShard:
-    """The part of a tensor that is on one device.
+    """The shard of a tensor on one device.
 
-    `data` is a copy of the part on the CPU. `indices` is the part's position in the tensor, or
-    `...` if the tensor is replicated. `replica_id` distinguishes the devices that hold the same
-    part.
+    `data` is a CPU copy of the shard. `indices` is the shard's position in the tensor, or `...` if
+    the tensor is replicated. `replica_id` distinguishes the devices that hold the same shard.
     """
 
     data: torch.Tensor
@@ -36,7 +35,7 @@ class XLAShard:
 class XLAShardedTensor:
     """A view of a tensor's shards.
 
-    `global_tensor` is the tensor itself. `partition_spec` names the mesh axes that split each
+    `global_tensor` is the tensor itself. `partition_spec` lists the mesh axes that split each
     dimension, in the form that `mark_sharding` accepts.
     """
 
@@ -78,7 +77,7 @@ class XLAShardedTensor:
 
     @property
     def replicas(self) -> int:
-        """Return the number of devices that hold the same part of the tensor."""
+        """Return the number of devices that hold the same shard of the tensor."""
         array = _C.value(self.global_tensor)
         return len(array.sharding.device_set) // len(
             {str(shard.index) for shard in array.addressable_shards}
