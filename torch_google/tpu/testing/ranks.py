@@ -49,7 +49,7 @@ class Ranks:
     """A process group of `size` processes, to be used as a context manager.
 
     `timeout` is the timeout of the process group, in seconds. `environ` adds environment variables
-    to the processes. `compiles` says whether the processes call torch.compile.
+    to the processes. `compiles` specifies whether the processes call torch.compile.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Ranks:
 
 
 def end_server() -> None:
-    """Stop the server that forks ranks, and wait for it. The next `Ranks` starts a new server."""
+    """Stop the server that forks ranks, and wait for its exit. The next `Ranks` starts another."""
     multiprocessing.forkserver._forkserver._stop()  # type: ignore[attr-defined]
 
 
