@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exports tpu tensors with DLPack, through their JAX arrays.
 
-torch has no hook for exporting tensors on other devices. Its `__dlpack_device__` would reject them,
-and its `__dlpack__` would export the storage's fake address. So this module wraps the methods of
-Tensor. Tensors on other devices still use torch's own methods. JAX is not loaded before the first
-tpu tensor is exported.
+torch has no hook for exporting tensors on third-party devices. Its `__dlpack_device__` would reject
+them, and its `__dlpack__` would export the storage's fake address. So this module wraps the methods
+of Tensor. Tensors on other devices still use torch's own methods. JAX is not loaded before the
+first tpu tensor is exported.
 """
 
 from __future__ import annotations
