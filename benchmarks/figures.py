@@ -135,8 +135,8 @@ ROWS = (
     ),
 )
 
-# The columns of a table. Each has a field of Figure, a heading, and the format of its cells. Empty
-# columns are omitted.
+# The columns of a table. Each entry contains the name of a field of Figure, a heading, and the
+# format of the cells. Empty columns are omitted.
 _RATIO, _COUNT = "{:.2f}", "{:,.10g}"
 _COLUMNS = (
     ("case", "case", "{}"),

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Benchmark of torch.distributed: the cost on the device, relative to gloo on CPU tensors."""
+"""Benchmark of torch.distributed on the `tpu` device, relative to gloo on CPU tensors."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure torch.distributed on the device, relative to gloo on CPU tensors; see README.md."""
+"""Measure torch.distributed on the `tpu` device, relative to gloo on CPU tensors; see README.md."""
 
 from __future__ import annotations
 

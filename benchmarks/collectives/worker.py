@@ -23,14 +23,14 @@ _WARM_UP = 3
 
 @dataclasses.dataclass(frozen=True)
 class Timing:
-    """The seconds that a case took in each round, for each device."""
+    """The time that a case took in each round, in seconds, for each device."""
 
     case: str
     wall: dict[str, list[float]]
     cpu: dict[str, list[float]]
 
     def ratio(self, seconds: dict[str, list[float]]) -> float:
-        """Return the ratio of the device's seconds to the CPU's, as the median over the rounds."""
+        """Return the ratio of the device's time to the CPU's time: the median over the rounds."""
         return statistics.median(
             tpu / max(cpu, 1e-9) for cpu, tpu in zip(seconds["cpu"], seconds["tpu"], strict=True)
         )

@@ -26,7 +26,7 @@ class RunFailed(RuntimeError):
 
 @dataclass(frozen=True)
 class Cost:
-    """The seconds and the peak memory of one process and its children."""
+    """The wall and CPU time of one process and its children, in seconds, and their peak memory."""
 
     wall: float
     cpu: float

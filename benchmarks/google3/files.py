@@ -50,7 +50,8 @@ def rows(sizes: Sizes) -> list[Row]:
             lambda folder: _ensure_saved(folder, tensor),
         ),
     ]
-    # A patched torch saves to paths through gfile, so compare it with upstream's own code.
+    # A patched build of torch saves to paths through gfile, so compare it with upstream's original
+    # code.
     if find_spec("torch._seam") is not None:
         before, after = _by_path(tensor, hooked=False), _by_path(tensor, hooked=True)
         table.append(

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from benchmarks.google3.row import Row, Sizes, Work
 
-# PLAIN and OURS find the same entry points, except that OURS also finds those of torch_google's
-# libraries, whether or not these are installed. Both ignore the device's entry point, which
-# tpu_eager measures.
+# Both programs hide torch_google's installed entry points, including that of the `tpu` device,
+# which tpu_eager measures. OURS adds the entry points of torch_google's libraries again, even if
+# they are not installed.
 _ENTRY_POINTS = """
 from importlib import metadata
 found = metadata.entry_points

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that both sides run equally often and alternate, and that ratios include child processes."""
+"""Test that both functions run equally often and alternate, and that CPU times include children."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def markdown(figures: Sequence[Figure]) -> str:
 
 
 def results(figures: Sequence[Figure], *, rounds: int) -> list[Result]:
-    """Return two results for each figure: torch_google's ratios, and the plain code's seconds."""
+    """Return two results for each figure: torch_google's ratios, and the plain code's times."""
     return [result for figure in figures for result in _pair(figure, rounds)]
 
 

@@ -60,7 +60,7 @@ def run_carry(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
 
 
 def run_drift(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
-    """Time the drift check against the last tree, after an untimed check against the others."""
+    """Time a trial rebase onto the last tree, after untimed trial rebases onto the others."""
     del out
     loaded, base = load_series(series), read_base(series)
     for tree in trees[:-1]:
@@ -71,7 +71,7 @@ def run_drift(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
 
 
 def run_verify(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
-    """Perform the work of `verify`: read and hash the tree, and apply the patches strictly."""
+    """Do what `verify` does: read and hash the tree, and apply the patches strictly."""
     loaded = load_series(series)
     entries = tree_entries(trees[0])
     patched = patched_files(loaded, trees[0])
@@ -91,7 +91,7 @@ def run_read(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
 
 
 def run_strict(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
-    """Apply the patch series to the tree that it was written for, which is the fastest case."""
+    """Apply the patch series to the tree that it was written for, the fastest case."""
     del out
     return {"files": len(apply_to_snapshot(load_series(series), DirectoryTree(trees[0])))}
 

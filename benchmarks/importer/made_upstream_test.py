@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that the generated upstream is deterministic and, like a real one, needs merges."""
+"""Test that the generated upstream is deterministic and, like a real one, requires merges."""
 
 from __future__ import annotations
 

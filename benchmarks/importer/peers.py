@@ -46,7 +46,7 @@ class Contender:
 
 
 class Workshop:
-    """A directory with the inputs of all tools. If it is deleted, the next run rebuilds it."""
+    """A directory with the inputs for all tools. If it is deleted, the next run rebuilds it."""
 
     def __init__(self, directory: Path, make: Callable[[], Upstream], *recipe: object) -> None:
         """`make` generates the upstream project; a result for the same `recipe` is reused."""
@@ -166,7 +166,7 @@ class Workshop:
 
 
 def status() -> Peer:
-    """Return a peer that runs `tools/import.py status`, which fails if an import is unfinished."""
+    """Return a `Peer` that runs `tools/import.py status`. It fails if an import is unfinished."""
     command = (str(_WORKSPACE / "tools/import.py"), "status")
     return Peer("import.py status", command, dict(os.environ), expected=b"nothing is under way\n")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start programs in turn and measure them, mainly by CPU time, because machines are shared."""
+"""Start programs in turn and measure them, mainly by CPU time, in case the machine is shared."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def interleaved(
 
 
 def start(peer: Peer) -> Sample:
-    """Start a program, wait for it to end, and measure it.
+    """Start a program, wait for it to exit, and measure it.
 
     Raises StartError if its exit status is not 0 or its output differs from `peer.expected`.
     """

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from benchmarks.par_startup import measure, wheels
 
 PROGRAM = pathlib.Path(__file__).with_name("program.py")
-# The versions of the packaging tools: the newest when the published figures were measured.
+# The versions of the packaging tools: the latest releases when the published figures were measured.
 PACKERS = {"pex": "2.105.2", "shiv": "1.0.8", "pyinstaller": "6.22.3"}
 
 
@@ -270,7 +270,7 @@ def start(peer: measure.Peer, kind: str) -> measure.Peer:
 
 
 def torch_release(peer: measure.Peer) -> str:
-    """Return the torch version of a program. The programs in one table may have different ones."""
+    """Return a program's torch version. Programs in the same table may have different versions."""
     bare = idle(peer)
     words = [*bare.command[:2], "import torch; print(torch.__version__)"]
     done = subprocess.run(

@@ -10,7 +10,7 @@ from benchmarks.results import Figure
 
 
 def markdown(title: str, summaries: Sequence[Summary], *, base: str, places: int = 2) -> str:
-    """Return the figures as a Markdown table; `places` is the number of decimals for seconds."""
+    """Return the figures as a Markdown table, with times rounded to `places` decimal places."""
     rounds = summaries[0].rounds
     lines = [
         f"{title} (medians of {rounds} interleaved rounds)",

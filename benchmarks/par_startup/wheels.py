@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose the wheels for all tools: those pinned in third_party/, or another torch release."""
+"""Choose the wheels for all tools: those pinned in third_party/, or a different torch release."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class _Benchmark:
         return figures
 
     def load(self) -> tuple[list[results.Figure], dict[str, Any]]:
-        """Send requests to our server for --load seconds, and record its processes' resources."""
+        """Send requests to our server for --load seconds, and record its resource usage."""
         samples: list[leaks.Moment] = []
         port = processes.free_port()
         with processes.running(self._command(_OURS, port), port) as session:
@@ -148,7 +148,7 @@ class _Benchmark:
 def _compare(
     case: str, peer: str, ours: list[tuple[Load, float]], theirs: list[tuple[Load, float]]
 ) -> list[results.Figure]:
-    """Return figures for the time and CPU time per request, and for two percentiles."""
+    """Return figures for the time and CPU time per request, and for two latency percentiles."""
 
     def figure(name: str, seconds: Callable[[Load], float]) -> results.Figure:
         return results.Figure(

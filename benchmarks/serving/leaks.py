@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slopes of a server's memory, file descriptors and threads during a long load test."""
+"""Growth rates of a server's memory, file descriptors and threads during a long load test."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 from benchmarks.results import Figure
 from benchmarks.serving.processes import Sample
 
-# Seconds since the load test started, and a sample of each process, keyed by process ID.
+# The number of seconds since the load test started, and a sample per process, keyed by process ID.
 Moment = tuple[float, dict[int, Sample]]
 _DETAIL_SECONDS = 10.0  # between two rows of the details
 _HOUR = 3600.0
 
 
 def figures(moments: Sequence[Moment], case: str, subject: str, note: str) -> list[Figure]:
-    """Return the slope of each resource, per hour. `moments` must exclude the warm-up."""
+    """Return the hourly growth of each resource's usage. `moments` must exclude the warm-up."""
     times = [elapsed for elapsed, _ in moments]
     rows = []
     for name, pids in _groups(moments).items():
@@ -46,7 +46,7 @@ def figures(moments: Sequence[Moment], case: str, subject: str, note: str) -> li
 
 
 def details(moments: Sequence[Moment]) -> list[dict[str, Any]]:
-    """Return rows for a results file: the resources of each process, every few seconds."""
+    """Return rows for a results file, at least 10 s apart: the resource usage of each process."""
     rows: list[dict[str, Any]] = []
     groups = _groups(moments)
     for elapsed, each in moments:
@@ -62,7 +62,7 @@ def details(moments: Sequence[Moment]) -> list[dict[str, Any]]:
 
 
 def slope(times: Sequence[float], values: Sequence[float]) -> float:
-    """Return the slope of the least-squares line, per hour."""
+    """Return the slope of the least-squares line through the samples, per hour."""
     return statistics.linear_regression(times, values).slope * _HOUR
 
 

@@ -42,7 +42,7 @@ class DigitsAPI(LitAPI):
 
 
 def main(checkpoint: str, port: str, batch: str, transport: str) -> None:
-    """Serve the network until a signal ends the process."""
+    """Serve the network until a signal terminates the process."""
     # Without a timeout, LitServe busy-waits on its queue and occupies a core.
     api = DigitsAPI(checkpoint, max_batch_size=int(batch), batch_timeout=0.005)
     server = LitServer(api, accelerator="cpu", fast_queue=transport == "zmq")

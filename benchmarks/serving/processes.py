@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start a server in its own session, and measure all processes of that session."""
+"""Start a server in its own session, and measure all processes in that session."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def running(command: Sequence[str], port: int) -> Iterator[int]:
 
 
 def cpu_seconds(session: int) -> float:
-    """Return the CPU time of all processes of a session."""
+    """Return the total CPU time of all processes in a session."""
     return sum(int(fields[11]) + int(fields[12]) for fields in _session(session).values()) / _TICKS
 
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-    """The resources of one process.
+    """The resource usage of one process.
 
     Resident memory would also include file-backed pages, which the kernel can reclaim at any time.
     """
@@ -59,14 +59,14 @@ class Sample:
 
 
 def sample(session: int) -> dict[int, Sample]:
-    """Return the resources of each process of a session, keyed by process ID."""
+    """Return the resource usage of each process in a session, keyed by process ID."""
     samples = {}
     for pid in _session(session):
         try:
             descriptors = len(os.listdir(f"/proc/{pid}/fd"))
             status = Path(f"/proc/{pid}/status").read_text()
         except (FileNotFoundError, ProcessLookupError):
-            continue  # the process has just ended
+            continue  # the process has just exited
         rows = dict(line.split(":", 1) for line in status.splitlines())
         anonymous = int(rows["RssAnon"].split()[0]) / 1024
         samples[pid] = Sample(anonymous, descriptors, int(rows["Threads"]))
@@ -74,7 +74,7 @@ def sample(session: int) -> dict[int, Sample]:
 
 
 def _session(session: int) -> dict[int, list[str]]:
-    """Return, for each process of a session, the fields of /proc/PID/stat after its name."""
+    """Return, for each process in a session, the fields of /proc/PID/stat that follow its name."""
     found = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:

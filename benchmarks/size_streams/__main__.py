@@ -75,7 +75,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def _default_peers() -> list[str]:
-    """Return all peers, except Inductor if there is no C++ compiler."""
+    """Return all programs to compare, except Inductor if there is no C++ compiler."""
     has_compiler = shutil.which(os.environ.get("CXX", "g++")) is not None
     return [peer for peer in PEERS if peer != "inductor" or has_compiler]
 

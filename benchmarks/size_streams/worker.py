@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a stream of changing sizes with one peer, and print its cost per step as JSON.
+"""Run a stream of changing sizes with one compared program (peer); print its cost per step as JSON.
 
 Usage: `python3 -m benchmarks.size_streams.worker PEER STREAM STEPS`. A step of the `train` stream
 is a forward and backward pass with a new sequence length. A step of `generate` generates one token,
@@ -20,7 +20,7 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
 from benchmarks.size_streams.model import VOCABULARY, Llama
 
-# The number of warm-up steps, during which programs for constant sizes are compiled.
+# The number of warm-up steps, during which programs that support only one size are compiled.
 WARM = 16
 PEERS = ("torch", "inductor", "strict", "fused", "compiled", "compile")
 

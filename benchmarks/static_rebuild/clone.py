@@ -70,7 +70,7 @@ class Clone:
 
     @property
     def series(self) -> Path:
-        """The directory with the patch series of the torch release that the build compiles."""
+        """The directory of the patch series for the torch release that the build compiles."""
         pin = json.loads((self.root / "third_party/torch/source/pin.json").read_text())
         return self.root / "patches/torch" / str(pin["tag"])
 

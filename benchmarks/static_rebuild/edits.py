@@ -35,8 +35,8 @@ class Way(enum.Enum):
 class Edit:
     """An edit that inserts a word after `find`, which is part of an error message.
 
-    `path` is relative to the workspace, or to the tree of torch's sources. `goal` is the build time
-    in seconds that we promise, or None.
+    `path` is relative to the workspace, or to the tree of torch's sources. `goal` is the maximum
+    build time that we promise, in seconds, or None.
     """
 
     name: str

@@ -19,7 +19,7 @@ _PARENT, _USER, _SYSTEM, _CHILDREN_USER, _CHILDREN_SYSTEM, _RESIDENT = 1, 11, 12
 
 @dataclass(frozen=True)
 class Cpu:
-    """The CPU seconds of a process and, in `children`, of its descendants that have ended."""
+    """The CPU seconds of a process and, in `children`, of its descendants that have exited."""
 
     own: float
     children: float
@@ -45,7 +45,7 @@ def resident_below(pid: int) -> list[float]:
             continue
         try:
             fields = _fields(int(entry.name))
-        except OSError:  # the process has ended
+        except OSError:  # the process has exited
             continue
         parents.setdefault(int(fields[_PARENT]), []).append(int(entry.name))
         resident[int(entry.name)] = int(fields[_RESIDENT]) * _PAGE

@@ -27,7 +27,7 @@ class Peer:
 
 @dataclass(frozen=True)
 class Sample:
-    """The result of one process: seconds per unit, the last loss, and torch's build settings."""
+    """One process's result: seconds per epoch or step, last loss, and torch's build settings."""
 
     cpu: float
     wall: float
@@ -37,7 +37,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Figure:
-    """The median seconds of a build of torch, and its speeds relative to the first build."""
+    """A torch build's median times in seconds, and its speeds relative to the first build."""
 
     peer: str
     cpu: float

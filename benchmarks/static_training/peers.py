@@ -30,7 +30,7 @@ def par(shop: Workshop, path: pathlib.Path) -> Peer:
 
 
 def lesser(peer: Peer) -> list[Peer]:
-    """Return copies of a `Peer` without AVX-512, without oneDNN, and without both."""
+    """Return three copies of a `Peer`: without AVX-512, without oneDNN, and without either."""
     avx2 = {**peer.environment, "ATEN_CPU_CAPABILITY": "avx2"}
     without = (*peer.command, "--without-onednn")
     return [

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Do one training run, and print its CPU and wall time and torch's build settings as JSON.
 
-Usage: `program.py CASE --threads N`. `program.py data` prints the digits dataset of a PAR instead.
+Usage: `program.py CASE --threads N`. `program.py data` prints the digits dataset from a PAR
+instead.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def main(arguments: list[str]) -> int:
 
 
 def made_of(*, onednn: bool) -> dict[str, Any]:
-    """Return the build settings that affect torch's speed, and torch's own report as `show`."""
+    """Return the build settings that affect torch's speed; `show` is torch's own description."""
     show = torch.__config__.show()
     blas = re.search(r"\bBLAS_INFO=(\w+)", show)
     threads = re.search(r"parallel backend: (.+)", torch.__config__.parallel_info())

@@ -12,7 +12,7 @@ from benchmarks.static_training.measure import Figure
 
 
 def markdown(case: Case, figures: Sequence[Figure], *, threads: int) -> str:
-    """Return the Markdown table of one case. A speed of 2 means half the first build's time."""
+    """Return the Markdown table for one case. A speed of 2 means half the first build's time."""
     base, rounds = figures[0].peer, figures[0].rounds
     lines = [
         f"{case.title}, one {case.unit}; threads: {threads} "
@@ -30,7 +30,7 @@ def markdown(case: Case, figures: Sequence[Figure], *, threads: int) -> str:
 
 
 def makes(made_of: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a Markdown table of the build settings of each torch."""
+    """Return a Markdown table of each torch build's settings."""
     lines = [
         "Build settings of each torch",
         "",

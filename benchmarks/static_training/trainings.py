@@ -28,7 +28,7 @@ class Cost:
 
 
 def digits_training(count: int, *, threads: int, data: pathlib.Path | None) -> Cost:
-    """Train examples/train's network for `count` epochs. `data` defaults to the PAR's digits."""
+    """Train the network from examples/ for `count` epochs. `data` defaults to the PAR's dataset."""
     rows = digits.read(data or digits.packed())
 
     def epochs(number: int) -> float:

@@ -19,7 +19,7 @@ from benchmarks.tpu_eager.cases import CASES, Case
 _ROOT = Path(__file__).resolve().parents[2]
 
 
-# For each program, the answers from one worker process, one per round.
+# For each program, the responses of one worker process, one per round.
 Answers = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
@@ -30,7 +30,8 @@ class Figure:
     `ratio` compares its CPU time with that of the case's first program: the median over each
     process's rounds, and then over the processes. `lowest` and `highest` are the extremes over the
     processes, because costs differ between processes more than within one. `value` is the result of
-    the third run, which must agree in all programs. `error` says why a program has no figures.
+    the third run, which must be the same in all programs. `error` says why a program has no
+    figures.
     """
 
     peer: str
@@ -60,9 +61,9 @@ class Worker:
         )
 
     def ask(self, case: str, seconds: float) -> dict[str, Any]:
-        """Have the worker run a case for `seconds` seconds, and return its answer.
+        """Have the worker run a case for `seconds` seconds, and return its response.
 
-        If the worker has died, return an answer with an error.
+        If the worker has died, return a response that contains an error.
         """
         process = self._process
         assert process.stdin is not None
@@ -79,9 +80,9 @@ class Worker:
         return answer
 
     def close(self) -> None:
-        """Close the worker's standard input, and wait until it ends."""
+        """Close the worker's standard input, and wait until it exits."""
         assert self._process.stdin is not None
-        with suppress(BrokenPipeError):  # The process has already ended.
+        with suppress(BrokenPipeError):  # The process has already exited.
             self._process.stdin.close()
         self._process.wait()
 

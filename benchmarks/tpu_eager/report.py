@@ -12,7 +12,7 @@ from benchmarks.tpu_eager.measure import Figure
 
 
 def markdown(name: str, figures: Sequence[Figure], *, threads: int) -> str:
-    """Return the Markdown table of one case."""
+    """Return the Markdown table for one case."""
     case = CASES[name]
     unit = case.unit_name
     base = case.peers[0]
@@ -55,7 +55,7 @@ def first_steps(rows: Sequence[FirstSteps], *, case: str, threads: int) -> str:
 
 
 def results(name: str, figures: Sequence[Figure], *, threads: int, runs: int) -> list[Result]:
-    """Return the figures of one case as benchmark results. Programs that failed are omitted."""
+    """Return the figures for one case as benchmark results. Programs that failed are omitted."""
     case = CASES[name]
     return [
         Result(

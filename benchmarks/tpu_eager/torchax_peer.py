@@ -85,7 +85,7 @@ class Torchax:
 
 @contextmanager
 def _overloads_that_are_gone() -> Iterator[None]:
-    """Resolve named-tensor overloads, which torchax's import reads and torch 2.13 removed."""
+    """Provide stand-ins for named-tensor overloads, which torchax uses but torch 2.13 removed."""
     original = OpOverloadPacket.__getattr__
 
     def overload(self: OpOverloadPacket, key: str) -> Any:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run one of the compared programs: read requests for cases, and print the cost of each.
 
-Usage: `python3 -m benchmarks.tpu_eager.worker PEER`. Requests and answers are lines of JSON. A
-request is `{"case", "seconds"}`. An answer is `{"error"}`, or `{"cpu", "wall", "count", "value"}`
+Usage: `python3 -m benchmarks.tpu_eager.worker PEER`. Requests and responses are lines of JSON. A
+request is `{"case", "seconds"}`. A response is `{"error"}`, or `{"cpu", "wall", "count", "value"}`
 with the seconds of one run. The value is the result of the third run: a loss or a sum of logits.
 """
 
@@ -24,13 +24,13 @@ from benchmarks.tpu_eager.torch_peers import SETTINGS, Torch
 # The number of operators issued in a row. Fused mode only records this many: it starts to run
 # operators only after it has recorded more.
 _BURST = 48
-# The number of warm-up runs. The result of the last one must agree in all programs.
+# The number of warm-up runs. The result of the last one must be the same in all programs.
 _WARM = 3
 
 
 @dataclass
 class _Ready:
-    """A case after its warm-up, ready to measure. One call of `run` counts as `size` runs."""
+    """A case after its warm-up, ready to measure. One call to `run` counts as `size` runs."""
 
     run: Callable[[], Any]
     wait: Callable[[], None]
@@ -42,7 +42,7 @@ class _Ready:
 
 def main(argv: list[str]) -> int:
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # Library output must not mix with the answers.
+    os.dup2(2, 1)  # Library output must not mix with the responses.
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     peer: Any = None
     ready: dict[str, _Ready] = {}
