@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Train a small Llama on one text, and adapt it to another with LoRA.
 
-The code is what a user of Hugging Face's libraries writes: transformers provides the model and the
-Trainer, peft provides LoRA, and accelerate chooses the device. None of the code mentions `tpu`.
+The code is what a user of Hugging Face's libraries would write: transformers provides the model and
+the Trainer, peft provides LoRA, and accelerate chooses the device. None of the code mentions `tpu`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from torch.utils.data import Dataset
 
 _LENGTH = 128  # tokens per example
 _BYTES = 256  # a token is a byte
-_EXAMPLES = 2  # the fewest examples, for training and for evaluation
+_EXAMPLES = 2  # the minimum number of examples, for training and for evaluation
 _HELD_OUT = 0.2  # the part at the end of a text on which no model is trained
 _BATCH = 8
 
@@ -54,8 +54,8 @@ class Result:
     """The adapted model, and its losses in nats per byte.
 
     The losses are measured on the held-out end of the second text: `base_loss` without the adapter,
-    `loss` with the adapter. Of the model's `parameters` in total, `trained` belong to the adapter.
-    `tokens_per_second` is the throughput while the adapter is trained.
+    `loss` with the adapter. The model has `parameters` parameters in total, of which `trained`
+    belong to the adapter. `tokens_per_second` is the throughput while the adapter is trained.
     """
 
     model: peft.PeftModel
@@ -203,7 +203,7 @@ def _loss(trainer: transformers.Trainer, text: Text) -> float:
 
 
 class _Steps(transformers.TrainerCallback):
-    """Report the steps of a Trainer."""
+    """A callback that reports each step of a Trainer."""
 
     def __init__(self, progress: Progress, phase: str) -> None:
         self._progress, self._phase = progress, phase

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run google3 as a user does, and test its log, output, help and errors."""
+"""Run google3 as a user would, and test its log, output, help and errors."""
 
 from __future__ import annotations
 

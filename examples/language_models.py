@@ -18,7 +18,7 @@ Step = tuple[nn.Module, Callable[..., torch.Tensor], tuple[torch.Tensor, ...]]
 
 
 def gpt2(batch: int = 8, length: int = 1024, layers: int = 12, heads: int = 12) -> Step:
-    """Return a training step of GPT-2 small, which has 124 million parameters with 12 layers."""
+    """Return a training step of GPT-2 small, which by default has 124 million parameters."""
     return _step(Gpt2(50257, 768, layers, heads, length), 50257, batch, length)
 
 

@@ -28,7 +28,7 @@ def scaled_tanh(x: torch.Tensor, scale: float) -> torch.Tensor:
 def _on_cuda(x: torch.Tensor, scale: float) -> torch.Tensor:
     x = x.contiguous()
     y = torch.empty_like(x)
-    # Restore the current device at the end, because the launch changes it.
+    # Restore the current device afterwards, because the launch changes it.
     with torch.cuda.device(x.device):
         stream = torch.cuda.current_stream().cuda_stream
         torch.ops.torch_google_examples.scaled_tanh_launch(x, y, scale, stream)

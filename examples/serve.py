@@ -58,7 +58,7 @@ _EXIT_TIMEOUT = flags.DEFINE_float(
 
 
 def main(argv: Sequence[str]) -> int:
-    """Serve the model until a signal ends the process."""
+    """Serve the model until a signal terminates the process."""
     if len(argv) > 1:
         return _fail(f"found the argument {argv[1]!r}, expected flags only. See --help.")
     if _MODEL.value == _MODEL.default and not _CHECKPOINT.value:

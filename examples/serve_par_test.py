@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run serve.par as a user does, on the CPU and on the `tpu` device."""
+"""Run serve.par as a user would, on the CPU and on the `tpu` device."""
 
 from __future__ import annotations
 

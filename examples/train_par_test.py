@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run `train.par --device=tpu` as a user does, without registering the device explicitly."""
+"""Run `train.par --device=tpu` as a user would, without registering the device explicitly."""
 
 from __future__ import annotations
 
