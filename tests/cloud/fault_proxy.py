@@ -76,7 +76,7 @@ class FaultProxy:
 
     @contextmanager
     def faults(self, *faults: Fault) -> Iterator[None]:
-        """Inject `faults` until the context ends."""
+        """Inject `faults` until the context exits."""
         with self._lock:
             self._faults = list(faults)
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run cloud_checkpoint as a user does: it must resume even after SIGKILL during a save."""
+"""Run cloud_checkpoint as a user would: it must resume even after SIGKILL during a save."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _PAR = Path("examples/cloud_checkpoint.par")
 
 @dataclass(frozen=True)
 class Store:
-    """A bucket on a server. `environment` makes clients of `scheme` reach it through `proxy`."""
+    """A bucket on a server. `environment` makes clients of `scheme` connect through `proxy`."""
 
     scheme: str
     proxy: FaultProxy
@@ -56,7 +56,7 @@ class Store:
 
 @contextmanager
 def serve(scheme: str) -> Iterator[Store]:
-    """Run the server for `scheme`, with an empty bucket, until the context ends."""
+    """Run the server for `scheme`, with an empty bucket, until the context exits."""
     with subprocess.Popen(
         [sys.executable, "-m", _SERVERS[scheme]],
         stdout=subprocess.PIPE,
