@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare each operator's results on the device with the CPU's, on samples from torch's op_db."""
+"""Compare operators' results on the device with the CPU's, for sample inputs from torch's op_db."""

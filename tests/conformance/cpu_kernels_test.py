@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that torch's CPU kernels and the compiled programs give the same results on the device.
+"""Test that torch's CPU kernels and compiled programs give the same results on the device.
 
 The other tests in this directory compare only the results of compiled programs with the CPU's. The
-samples are those of op_db. The default run covers some of the operators, the full run all of them.
+samples come from op_db. The default run covers some of the operators, and the full run covers all
+of them.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from tools.par.testing import budget
 
 UPDATE = "Fix it. If the change is intended, ./bazelw run //tests/conformance:run -- --update"
 
-# The arguments of sweeps: (dtypes, checks, (part, parts)). Each sweep is one test case, which runs
-# in its own process.
+# The arguments for `tasks`: (dtypes, checks, (part, parts)). Each tuple is one test case, a sweep
+# over part of the operators, which runs in its own process.
 FORWARD = [(("float32",), ("forward",), (part, 8)) for part in range(8)]
 # The number of parts is prime, so that the selected part has different operators for each dtype.
 REST = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read and write the golden files: one per dtype, with the expected outcome of every row."""
+"""Read and write the golden files: one per dtype, with the expected outcome of every check."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ def text(rows: Mapping[Key, Row], dtype: str) -> str:
 def surprise(row: Row, known: Mapping[Key, Row]) -> str:
     """Return how a row differs from the golden file, or an empty string if it agrees.
 
-    If the row ran fewer samples than the golden file has, ignore golden failures in later ones.
+    If fewer samples ran than the golden file covers, ignore the golden failures of the other
+    samples.
     """
     before = known.get(row.key)
     if before is None:

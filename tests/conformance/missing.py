@@ -105,8 +105,8 @@ def _has(name: str, key: str) -> bool:
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
 
 
-# The operators that the device implements in csrc or in composites for non-strided tensors, rather
-# than with a lowering or an autograd composite.
+# The operators that torch_google implements in csrc, or in the composites for non-strided tensors,
+# rather than with a lowering or an autograd composite.
 _OURS = frozenset(
     f"aten::{name}"
     for name in (

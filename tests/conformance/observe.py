@@ -62,7 +62,7 @@ def forward(op: Any, sample: Sample, place: Place) -> Seen:
 
 
 def permuted(op: Any, sample: Sample, place: Place) -> Seen:
-    """Record a forward call with arguments whose dimensions have a different order in memory.
+    """Record a forward call with arguments whose stride order differs from op_db's.
 
     Add the strides of the results to `facts`, so that they are compared.
     """
@@ -119,7 +119,7 @@ def out(op: Any, sample: Sample, place: Place, template: Seen) -> Seen:
 
 
 def inplace(op: Any, sample: Sample, place: Place) -> Seen:
-    """Record in-place calls on a whole tensor, and on every second element of a larger one."""
+    """Record in-place calls on a whole tensor, and on every second element of a larger tensor."""
     observation = Seen()
     for make in (_whole, _interleaved):
         args, kwargs = placed(op, sample, place.device, wider=place.wider)
@@ -135,7 +135,7 @@ def inplace(op: Any, sample: Sample, place: Place) -> Seen:
 
 
 def _wrapped(op: Any) -> Callable[..., Any]:
-    """Return the operator in op_db's wrapper, which maps inputs into the operator's domain."""
+    """Return the operator, with op_db's wrapper that maps inputs into the operator's domain."""
     wrapper = op.gradcheck_wrapper
     return op.op if wrapper is _SET_SEED else partial(wrapper, op.op)
 

@@ -84,7 +84,7 @@ def write(rows: Mapping[Key, Row], known: Exceptions, file: Path = FILE) -> None
 
 
 def _extent(rows: list[Row]) -> str:
-    """Return a paragraph on how many samples ran, and how many rows ran all of op_db's samples."""
+    """Return a paragraph on coverage: how many samples ran, and how many rows are complete."""
     refused = sum(row.samples for row in rows if row.check == "refused")
     rows = [row for row in rows if row.check != "refused"]
     taken, total = sum(row.taken for row in rows), sum(row.total for row in rows)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare results on the `tpu` device with the CPU's, on the sample inputs of torch's op_db.
+"""Compare results on the `tpu` device with the CPU's, for the sample inputs in torch's op_db.
 
     python -m tests.conformance.run --ops add,mul --dtype float32 --samples 5
     python -m tests.conformance.run --rows outcomes.jsonl --samples all --update     # takes hours

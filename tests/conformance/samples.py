@@ -99,7 +99,7 @@ def _order(total: int, few: int) -> list[int]:
 
 
 def permuted(sample: Sample) -> Sample:
-    """Return the sample with the same values, but with a different order of dimensions in memory.
+    """Return the sample with the same values, but with a different stride order.
 
     If the sample's index is even, the first dimension becomes innermost. If it is odd, the second
     one does, as in channels last, unless the tensor has fewer than three.

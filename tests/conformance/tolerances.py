@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tolerances for results: torch's defaults, op_db's overrides, and ours with their reasons."""
+"""The tolerances for results: torch's defaults, op_db's overrides, and our own, with reasons."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ NORMWISE_GRADIENTS: dict[str, str] = {
     "special.xlog1py": "sums over broadcast dimensions, which cancel",
 }
 
-# Operators that the CPU computes inaccurately even in double precision. The reference for their
-# exact results is op_db's `ref`.
+# Operators that the CPU computes inaccurately even in double precision. Their exact results are
+# computed by op_db's `ref` instead.
 REFERRED: dict[str, str] = {
     "special.bessel_j0": "the CPU is off by 2e-7, SciPy is not",
     "special.bessel_y1": "the CPU is off by 2e-7, SciPy is not",
@@ -82,7 +82,7 @@ class Tolerance:
 
 
 def tolerance(op: Any, dtype: torch.dtype, check: str) -> Tolerance:
-    """Return the tolerance of a check of an operator on samples of `dtype`."""
+    """Return the tolerance for checking an operator on samples of `dtype`."""
     overrides: dict[torch.dtype, tuple[float, float]] = {}
     for decorator in op.decorators:
         if isinstance(decorator, DecorateInfo) and decorator.cls_name in _TESTS:

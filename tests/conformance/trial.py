@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one check of one operator in one dtype: compare results on tpu with the CPU's."""
+"""Run one check of one operator in one dtype: compare results on tpu with those on the CPU."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare results: their values, dtypes and shapes, or a reconstruction if several are correct."""
+"""Compare results by value, dtype and shape, or by reconstruction if several are correct."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def differs(got: Sequence[Any], expected: Sequence[Any], close: Close | None) ->
 def rebuilt(
     name: str, sample: Sample, got: Sequence[Any], expected: Sequence[Any], tolerance: Tolerance
 ) -> str | None:
-    """Check, by reconstruction, the results of an operator for which several are correct.
+    """Check, by reconstruction, the results of an operator that has several correct results.
 
     Return how they are wrong, or "". Return None if the operator has only one correct result.
     """
@@ -63,7 +63,7 @@ def tied(
 
 
 def _sums(source: torch.Tensor, gradient: torch.Tensor, dim: int) -> torch.Tensor:
-    """Return, for each distinct value along a dimension, the sum of its gradients."""
+    """For each distinct value along a dimension, return the sum of its elements' gradients."""
     if not source.numel():
         return gradient.double()
     last = source.movedim(dim, -1) if source.dim() else source.reshape(1)

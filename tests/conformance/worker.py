@@ -21,7 +21,7 @@ class Worker:
     """A worker process, started by the first check and stopped at the end of the context."""
 
     def __init__(self, *, seconds: float) -> None:
-        """`seconds` is the time limit per sample. Starting the process may take 60 s more."""
+        """`seconds` is the timeout per sample. Starting the process may take another 60 s."""
         self._seconds = seconds
         self._process: multiprocessing.process.BaseProcess | None = None
         self._connection: Connection | None = None
@@ -30,7 +30,7 @@ class Worker:
     def run(self, op: str, dtype: str, check: str, samples: int | None) -> list[Row]:
         """Run `samples` samples (all if None), and return the rows.
 
-        If a sample crashes the process or exceeds the time limit, the row ends with that outcome.
+        If a sample crashes the process or times out, the row ends with that outcome.
         """
         connection = self._started()
         checks = ("forward", "strides") if check == "forward" else (check,)
