@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of grain, torchdata and array_record on gfile's paths; see README.md."""
+"""Tests of grain, torchdata and array_record with gfile paths; see README.md."""

@@ -34,7 +34,7 @@ def _parsed_flags() -> None:
 
 @contextmanager
 def _place(scheme: str, folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the path of a folder on `scheme`, and the environment variables to access it."""
+    """Yield the path of a folder with this scheme, and the environment variables to access it."""
     if scheme == "file":
         yield str(folder), dict(os.environ)
         return

@@ -54,7 +54,7 @@ class ArrayRecordLoader(GrainLoader):
 
 
 def write_array_record(path: str, count: int) -> None:
-    """Write the records of `records.write` as an array_record file."""
+    """Write the same records as `records.write`, as an array_record file."""
     with tempfile.TemporaryDirectory() as folder:
         local = os.path.join(folder, "records")
         writer = array_record_module.ArrayRecordWriter(local, "group_size:1")
