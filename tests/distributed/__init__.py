@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare results of torch's parallelism on the `tpu` device with those of one CPU process."""
+"""Compare the results of torch's parallelism on the `tpu` device with those of one CPU process."""

@@ -60,7 +60,7 @@ def hook_of_the_user(rank: Rank) -> float:
 
 @case()
 def hook_bf16_compress(rank: Rank) -> float:
-    """Compress gradients to bfloat16. torch's hook rejects CPU tensors; the reference uses ours."""
+    """Compress gradients to bfloat16. The reference uses our hook; torch's rejects CPU tensors."""
     reference = _losses(dataclasses.replace(rank, device="cpu"), _bfloat16_hook)
     return equal(_losses(rank, default_hooks.bf16_compress_hook), reference, tolerance=_HALF)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start ranks once and run many cases in them, because importing torch and JAX takes seconds."""
+"""Start ranks once, for many test cases, because importing torch and JAX takes seconds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-# The number of seconds after which a case counts as hung.
+# The number of seconds after which a test case counts as hung.
 _TIMEOUT = 300.0
 # The number of seconds that the other ranks have to finish after one has failed.
 _AFTER_FAILURE = 5.0
@@ -33,7 +33,7 @@ _TAIL = 60
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """The result of a case. `error` is empty if all ranks passed. Others are maxima over ranks."""
+    """A case's result. `error` is empty if all ranks passed. Other fields are maxima over ranks."""
 
     error: str
     difference: float
@@ -132,7 +132,7 @@ class CaseRanks:
         }
         for process in self._processes:
             assert process.stdin is not None
-            # Ignore a rank that has ended, because `_replies` reports it.
+            # Ignore a rank that has exited, because `_replies` reports it.
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.write(json.dumps(request) + "\n")
                 process.stdin.flush()

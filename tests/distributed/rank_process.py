@@ -16,7 +16,8 @@ import traceback
 import warnings
 from typing import Any
 
-# The timeout of collectives in seconds. If another rank fails, the launcher kills this one earlier.
+# The timeout for collectives, in seconds. If another rank fails, the launcher kills this rank
+# earlier.
 _PATIENCE = 60
 
 
