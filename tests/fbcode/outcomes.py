@@ -16,7 +16,7 @@ from tools.presubmit.results import Case, Outcome
 KNOWN = "known: "
 
 # The reason in the line that is written before a test runs. If the test has no later line, either
-# the run was killed, or the test ended its process and `confirm` will add a line that says so.
+# the run was killed, or the test terminated its process and `confirm` will add a line that says so.
 BEGUN = "begun"
 
 
@@ -85,7 +85,7 @@ def append(file: Path, rows: Iterable[Ran]) -> None:
 
 
 def confirm(file: Path, status: int, since: int = 0) -> bool:
-    """Record that unfinished tests ended their process with `status`, as returned by subprocess.
+    """Record that the unfinished tests' process exited with `status`, as returned by subprocess.
 
     `since` is the size of the file when that process started, so that tests from earlier processes
     are ignored. Return whether there were unfinished tests.
@@ -99,7 +99,7 @@ def confirm(file: Path, status: int, since: int = 0) -> bool:
 def announce(results: Sequence[Ran], group: Callable[[Ran], str]) -> bool:
     """Print the counts of tests per group, and the failures.
 
-    Return whether there are any tests and none of them failed.
+    Return whether there is at least one test and no test failed.
     """
     account = Account()
     for ran in results:

@@ -14,7 +14,7 @@ from tests.fbcode import outcomes
 from tests.fbcode.outcomes import Ran
 from tools.presubmit.results import Outcome
 
-# Environment variables: the path of the results file, and whether failed tests run again.
+# Environment variables: the path of the results file, and whether to rerun failed tests.
 FILE = "FBCODE_RESULTS"
 AGAIN = "FBCODE_AGAIN"
 
@@ -56,7 +56,7 @@ def pytest_runtest_makereport(
     return report
 
 
-# Matches the line of a traceback that names the error.
+# Matches the line of a traceback that contains the error's type and message.
 _ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
 
 _REPORTS = pytest.StashKey[list[pytest.TestReport]]()
@@ -78,7 +78,7 @@ def _ended(item: pytest.Item) -> Ran:
 
 
 def _summary(text: str) -> str:
-    """Return the first line of an error, or the line of a rank's error if the text quotes one."""
+    """Return an error's first line or, if the text quotes a rank's error, that error's line."""
     lines = text.splitlines() or [""]
     if lines[0].endswith(("exception:", "worker process:")):
         errors = [line for line in lines[1:] if _ERROR.match(line)]
@@ -97,7 +97,7 @@ def _named(item: pytest.Item, outcome: Outcome, reason: str, seconds: float = 0.
             name = name.removesuffix(suffix)
         suite += f"::{name}"
     # The device is a user property of the test, as in Bazel's test results. It is unset when the
-    # test starts, so a test that ends its process has no device.
+    # test starts, so a test that terminates its process has no device.
     device = str(dict(item.user_properties).get("device", ""))
     return Ran(suite, item.name, device, outcome, reason, seconds)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run our test suites on all entries of torch's tables or on one shard, and print a summary.
+"""Run our test suites on all of torch's test tables or on one shard, and print a summary.
 
     python -m tests.fbcode.run devices --results devices.jsonl           # resumes
     python -m tests.fbcode.run devices --share 5/96 -- -k operators -x
@@ -29,7 +29,7 @@ _SHARES = {"devices": 32, "distributed": 1}
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the suites. Return 0 if the results file then contains tests and no failure."""
+    """Run the suites. Return 0 if the results file then contains tests and no failures."""
     own, for_pytest = [*argv], []
     if "--" in own:
         own, for_pytest = own[: own.index("--")], own[own.index("--") + 1 :]
@@ -53,7 +53,7 @@ def main(argv: Sequence[str]) -> int:
 def _run(suites: str, share: str, results: Path, again: bool, for_pytest: Sequence[str]) -> int:
     """Run the remaining tests of a shard. Return 0, or pytest's status if it could not run them.
 
-    A test that ends its process counts as failed, and a new process runs the rest.
+    A test that terminates its process counts as failed, and a new process runs the rest.
     """
     command = [sys.executable, "-m", "tests.fbcode.share", suites, share, str(results), *for_pytest]
     environment = {**os.environ, recording.AGAIN: "1" if again else ""}
@@ -63,7 +63,7 @@ def _run(suites: str, share: str, results: Path, again: bool, for_pytest: Sequen
         status = subprocess.run(command, env=environment, check=False).returncode
         if status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             return 0
-        # Tests failed, but the results file records that, so the shard itself ran correctly.
+        # Some tests failed, but the results file records that, so the shard itself ran correctly.
         if status == pytest.ExitCode.TESTS_FAILED and _size(results) > before:
             return 0
         if status > 0 or _size(results) == before:

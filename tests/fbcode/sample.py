@@ -28,12 +28,12 @@ def sampled(entries: Iterable[E], *, shares: int) -> list[E]:
 
     An entry's shard depends only on its name, so adding entries does not move the existing ones. If
     no entry falls into the shard, return the table's first entry alone. Raises a ValueError if
-    FBCODE_SHARE is not `INDEX/SHARES` with 0 <= INDEX < SHARES.
+    FBCODE_SHARE is not `INDEX/COUNT` with 0 <= INDEX < COUNT.
     """
     table = list(entries)
     index, shares = _parse(os.environ.get(VARIABLE) or f"0/{shares}")
     share = [entry for entry in table if _number(entry) % shares == index]
-    # torch's decorators raise an error if they get no entries.
+    # torch's decorators raise an error if the list of entries is empty.
     return share or table[:1]
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run one shard of a group of test suites in this process.
 
-Usage: python -m tests.fbcode.share SUITES INDEX/SHARES RESULTS [pytest options]
+Usage: python -m tests.fbcode.share SUITES SHARD_INDEX/SHARD_COUNT RESULTS [pytest options]
 """
 
 from __future__ import annotations

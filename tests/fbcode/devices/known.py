@@ -47,7 +47,7 @@ def instantiate(suite: type, scope: MutableMapping[str, Any]) -> None:
 
 
 def apply(cls: type, entries: Sequence[Entry]) -> None:
-    """For each test of a class that has an entry, report a failure as a skip."""
+    """Report failures as skips for those tests of a class that have an entry."""
     for test in unittest.defaultTestLoader.getTestCaseNames(cls):
         for entry in entries:
             if fnmatch.fnmatchcase(f"{cls.__name__}.{test}", entry.tests):

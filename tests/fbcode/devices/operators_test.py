@@ -41,14 +41,17 @@ _NOT_UNIQUE = {
     "svd",
     "svd_lowrank",
 }
-# The dtypes that a device does not support, such as complex32, which JAX lacks.
+# The dtypes that each device does not support, such as complex32, which JAX lacks.
 _NOT_ON = {"tpu": {torch.complex32}}
 
 
 class TestOperators(TestCase):
     @ops(_OPERATORS, allowed_dtypes=(torch.float32, torch.int64))
     def test_agrees_with_the_reference(self, device: str, dtype: torch.dtype, op: Any) -> None:
-        """Compare the CPU's results with NumPy's (op_db's `ref`), other devices' with the CPU's."""
+        """Compare the CPU's results with those of NumPy (op_db's `ref`).
+
+        Compare every other device's results with the CPU's.
+        """
         here = torch.device(device).type
         for sample in _samples(op, device, dtype):
             if here != "cpu":

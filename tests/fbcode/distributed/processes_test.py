@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the suites for two processes, and check that a failure in one of them fails the test.
+"""Run the suites for two processes, and check that a failure in either process fails the test.
 
 The suites are in a separate module, because a spawned process imports them by name.
 """
