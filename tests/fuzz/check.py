@@ -33,7 +33,7 @@ class Finding:
 
 
 def check(seed: int, modes: Sequence[str], *, shrink: bool) -> Iterator[Finding]:
-    """Yield a Finding for each mode in which tpu and the CPU disagree on the seed's program."""
+    """Yield a Finding for each mode in which the seed's program gives a different result on tpu."""
     program = generate(seed)
     for mode in modes:
         text = differs(program, mode)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program under construction, with its tensors on the CPU and the names of the exact ones."""
+"""A program under construction, its tensors on the CPU, and which of them have exact values."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that runs random programs, so that a crash or a hang does not end the search."""
+"""A process that runs random programs, so that a crash or a hang does not stop the search."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STACK_SECONDS = 10  # A hung worker has this long to print its stacks before it
 
 
 class Worker:
-    """A process that runs a job for one seed at a time. If the process ends, it is replaced.
+    """A process that runs a job for one seed at a time. If the process dies, it is replaced.
 
     `prepare`, which must be picklable, creates the job in that process, so that the parent need not
     import torch.
@@ -43,7 +43,7 @@ class Worker:
         return [f"seed {seed}: it does not end within {self._seconds:.0f} s\n{self._stop()}"]
 
     def close(self) -> None:
-        """End the process, if it is running."""
+        """Terminate the process, if it is running."""
         if self._connection is not None:
             self._connection.close()
             self._join()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that a program that crashes or hangs its process is reported, and the next one runs."""
+"""Test that a program that crashes or hangs its process is reported, and that the next one runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_each_end_of_a_program_is_a_finding_and_the_next_one_runs() -> None:
         assert worker.findings(_ABORTS) == ["seed 0: the process is ended by SIGABRT\n"]
         assert worker.findings(_DIFFERS) == ["a difference"]
         assert worker.findings(_EXITS) == ["seed 1: the process exits with status 3\n"]
-        assert worker.findings(7) == []  # start a process, which takes longer than the next limit
+        assert worker.findings(7) == []  # start a process, which takes longer than the next timeout
         worker._seconds = 1
         (hang,) = worker.findings(_HANGS)
         assert hang.startswith("seed 2: it does not end within 1 s")
