@@ -16,8 +16,8 @@ _PACKAGE = "buildbox"
 _LIBRARIES = Path("usr/lib/x86_64-linux-gnu")
 _PROGRAMS = ("buildbox-casd", "buildbox-run-hosttools", "buildbox-worker")
 
-# The programs need a newer C library than the machine's, so start them with the loader of the
-# C library that was downloaded with them. Actions still use the machine's C library.
+# The programs need a newer C library than the host's, so start them with the loader of the C
+# library that was downloaded with them. Actions still use the host's C library.
 _LAUNCHER = """\
 #!/bin/sh
 exec {libraries}/ld-linux-x86-64.so.2 --library-path {libraries} --argv0 "$0" {program} "$@"
@@ -29,7 +29,7 @@ class UnavailableError(Exception):
 
 
 def unpack(directory: Path) -> Path:
-    """Download and unpack the programs into `directory`; return the folder of launchers."""
+    """Download and unpack the programs into `directory`; return the folder with their launchers."""
     root, programs = directory / "root", directory / "bin"
     root.mkdir(parents=True)
     for deb in _fetch(directory):

@@ -18,7 +18,7 @@ _OF_TESTS = ("TEST_", "RUNFILES_", "JAVA_RUNFILES", "PYTHON", "PAR_", "XML_OUTPU
 
 @dataclass(frozen=True)
 class Build:
-    """The result of a build. `runners` maps each of Bazel's runners to its number of actions."""
+    """The result of a build. `runners` maps each Bazel strategy to the number of actions it ran."""
 
     status: int
     output: str

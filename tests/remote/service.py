@@ -84,7 +84,7 @@ def _part(
     port: int | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[None]:
-    """Run a process until the context ends. If `port` is given, wait until it accepts connections.
+    """Run a process until the context exits. If `port` is given, wait until it accepts connections.
 
     By default, the process does not inherit this process's environment variables, so actions
     cannot depend on them.
