@@ -111,7 +111,7 @@ def test_a_variable_is_data(folder: pathlib.Path, name: str) -> None:
 
 @pytest.mark.parametrize("option", ["error::antigravity.x", "error:::a,once::antigravity.x:m:1"])
 def test_a_category_imports_no_module(folder: pathlib.Path, option: str) -> None:
-    """A PAR does not import the module of a warning category.
+    """A PAR does not import the module that a warning filter's category refers to.
 
     For example, importing antigravity would run $BROWSER.
     """

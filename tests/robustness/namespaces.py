@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shell commands with private mounts, which disappear when the process ends."""
+"""Shell commands with private mounts, which disappear when the process exits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ unset PATH
 exec /usr/sbin/chroot "$@"
 """
 
-# The machine's libraries that a PAR may use, which are also all that torch's published wheel needs.
+# The system libraries that a PAR may use. torch's published wheel needs no others.
 _MACHINE_LIBRARIES = (
     "libc.so.6",
     "libm.so.6",
@@ -54,7 +54,7 @@ def run(
 ) -> subject.Outcome:
     """Run a shell script with private mounts. `arguments` become $1, $2, ..."""
     prefix = [*_unshare(), *([] if network else ["--net"])]
-    # PATH lets the script find the machine's tools.
+    # PATH lets the script find the system tools.
     shell = ["/bin/sh", "-euc", script, "sh", *(os.fspath(argument) for argument in arguments)]
     variables = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **(environment or {})}
     return subject.run([*prefix, *shell], environment=variables)
@@ -63,7 +63,7 @@ def run(
 def bare_root(folder: pathlib.Path, *, names: tuple[str, ...] = _MACHINE_LIBRARIES) -> pathlib.Path:
     """Fill `folder` with the C library, its loader, and empty /proc and /tmp; return `folder`.
 
-    `names` are the files of the C library to copy in addition to the loader.
+    `names` are the C library's files to copy in addition to the loader.
     """
     libraries = folder / "lib" / "x86_64-linux-gnu"
     for directory in (libraries, folder / "lib64", folder / "proc", folder / "tmp"):

@@ -83,7 +83,10 @@ def probe(cache: pathlib.Path, *, par: pathlib.Path = PROBE) -> Outcome:
 
 
 def bundles(cache: pathlib.Path) -> list[str]:
-    """Return the complete bundles in a cache, ignoring locks and partial directories."""
+    """Return the complete bundles in a cache, without locks and partial directories.
+
+    A bundle is a directory of unpacked libraries.
+    """
     return sorted(
         entry.name
         for entry in cache.iterdir()
