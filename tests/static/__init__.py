@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the guarantees of the static build."""
+"""Tests of the static build's guarantees."""

@@ -106,8 +106,8 @@ def test_it_trains_and_unpacks_nothing_of_torchs(tmp_path: pathlib.Path) -> None
     unpacked = {name for name in written if not re.match(r"tmp/run(/|$)", name)}
     libraries = {name.rpartition("/")[2] for name in unpacked if ".so" in name}
     assert any(name.startswith("_multiarray_umath") for name in libraries)
-    # The cache has a directory and a lock per bundle: NumPy, the C++ runtime that its wheel needs,
-    # and the plotting library, which opens style sheets by path.
+    # The cache contains a directory and a lock for each bundle of files: NumPy, the C++ runtime
+    # that its wheel needs, and the plotting library, which opens style sheets by path.
     bundles = {match[1] for name in unpacked if (match := re.match(r"tmp/par-\d+/\.?(\w+)", name))}
     assert bundles == {"cc_runtime", "numpy", "pygal"}
 

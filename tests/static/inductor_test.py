@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.compile works in the static PAR, with the machine's compiler and the archive's headers.
+"""torch.compile works in the static PAR, with the host's compiler and the archive's headers.
 
-Inductor builds each kernel as a shared library, but there is no libtorch to link it to. Instead,
-the interpreter exports the functions that kernels call: Sleef's vector functions and, for models
-compiled ahead of time, torch's C interface.
+Inductor builds each kernel as a shared library, but there is no libtorch to link it against.
+Instead, the interpreter exports the functions that kernels call: Sleef's vector functions and, for
+models compiled ahead of time, torch's C interface.
 """
 
 from __future__ import annotations
