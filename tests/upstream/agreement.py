@@ -36,7 +36,7 @@ def check(
     """Raise a Mismatch whose text begins with `label` if two structures of tensors differ.
 
     Tensors in `actual` must be on tpu, unless `anywhere` is true. If `like` is given, use the
-    tolerance of that dtype. `truth` returns the results in a wider dtype: values outside the
+    tolerance for that dtype. `truth` returns the results in a wider dtype: values outside the
     tolerance are accepted if they are as close to the truth as `expected` is.
     """
     actual, expected = _leaves(actual), _leaves(expected)

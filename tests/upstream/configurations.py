@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test rows for the tables of modules, losses and functions in torch's common_nn.
+"""The rows to test from torch's common_nn, which has tables of modules, losses and functions.
 
 These tables are older than module_db.
 """
@@ -32,7 +32,7 @@ def rows() -> list[Row]:
 
 
 def run(row: Row, *, samples: int) -> Result:
-    """Run a row in the same way as modules.py does. A configuration has only one sample."""
+    """Run a row as modules.py does. A configuration has only one sample."""
     named = (("sample 0", _sample(row)) for _ in range(min(samples, 1)))
     return judge(row, named, expected=modules.expected_run, compare=modules.check)
 
@@ -47,7 +47,7 @@ class _Info:
 
 
 def _table() -> dict[str, dict[str, Any]]:
-    """Map unique names to the entries of torch's tables.
+    """Map a unique name to each entry of common_nn's tables.
 
     Entries that torch skips on GPUs are random in training mode, so they run in eval mode.
     """

@@ -16,7 +16,7 @@ FILE = Path(__file__).with_name("exceptions.json")
 
 @dataclass(frozen=True)
 class Entry:
-    """A reason why rows fail. `rows` is a pattern for the str() of a row."""
+    """A reason why rows (see row.py) fail. `rows` is a pattern that is matched against str(row)."""
 
     rows: str
     reason: str

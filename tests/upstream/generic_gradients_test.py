@@ -21,7 +21,7 @@ from torch.utils import _pytree as pytree
 _Call = Callable[..., Any]
 _Tensors = tuple[torch.Tensor, ...]
 
-# One or two operators from each family of lowerings. All are twice differentiable.
+# One or two operators from each group of lowerings. All are twice differentiable.
 _CHOSEN = {
     "addmm",
     "atan2",
@@ -85,7 +85,7 @@ class TestGradients(TestCase):
 
 
 def _calls(op: Any, device: str, dtype: torch.dtype) -> Iterator[tuple[_Call, _Tensors]]:
-    """Yield, for the first samples, a function of the differentiable tensors, and these tensors."""
+    """For each of the first samples, yield its differentiable tensors and a function of them."""
     for sample in itertools.islice(op.sample_inputs(device, dtype, requires_grad=True), 2):
         leaves = pytree.tree_leaves((sample.input, sample.args, sample.kwargs))
         tensors = tuple(x for x in leaves if isinstance(x, torch.Tensor) and x.requires_grad)

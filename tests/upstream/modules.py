@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test rows for module_db, torch's table of modules.
+"""The rows to test from module_db, torch's table of modules.
 
 A row passes if results, gradients, states and layouts on tpu match those on the CPU.
 """
@@ -44,7 +44,7 @@ def run(row: Row, *, samples: int) -> Result:
 
 @dataclass(frozen=True)
 class Sample:
-    """CPU tensors for one test of a module: arguments of its constructor and of a call."""
+    """The CPU tensors for one test of a module: arguments for its constructor and for a call."""
 
     info: Any
     training: bool
@@ -170,7 +170,7 @@ def _compare(sample: Sample, expected: Run) -> None:
 def _exact(sample: Sample, expected: Run) -> Callable[[], Run] | None:
     """Return a memoized function that runs the sample in float64.
 
-    Returns None if the sample's dtype is float64 or is not a floating-point type.
+    Return None if the sample's dtype is float64 or is not a floating-point type.
     """
     if not sample.dtype.is_floating_point or sample.dtype == torch.float64:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test rows for optim_db, torch's table of optimizers.
+"""The rows to test from optim_db, torch's table of optimizers.
 
 A row passes if training on tpu matches training on the CPU, including after the devices exchange
 optimizer states and after the learning rate changes.

@@ -44,7 +44,7 @@ class Row:
     variant: str
 
     def __str__(self) -> str:
-        """Return the name that exceptions.json and the output of run.py contain."""
+        """Return the row's name, as used in exceptions.json and in run.py's output."""
         return f"{self.name} {str(self.dtype).removeprefix('torch.')} {self.variant}"
 
 
@@ -64,7 +64,7 @@ class Result:
 
 
 class Mismatch(Exception):
-    """Raised if a result on tpu differs. The message names the property and the difference."""
+    """Raised if a result on tpu differs. The message gives the property and the difference."""
 
 
 def judge(

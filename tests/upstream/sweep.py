@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run many rows in worker processes, and resume an interrupted run."""
+"""Test many rows (see row.py) in worker processes, and resume an interrupted run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Sweep:
     def __call__(self, rows: Sequence[Row]) -> Iterator[Result]:
         """Yield a result for each row, from `file` or by running the row.
 
-        The outcome of a row that ends its process is CRASHED.
+        The outcome of a row that terminates its process is CRASHED.
         """
         known = read(self.file, rows) if self.file and self.file.exists() else {}
         pool: ProcessPoolExecutor | None = None
@@ -74,7 +74,7 @@ FAILURES = (Outcome.WRONG, Outcome.UNSUPPORTED, Outcome.CRASHED)
 
 
 def read(file: Path, rows: Sequence[Row]) -> dict[Row, Result]:
-    """Map each row in `rows` that has results in `file` to the last of them."""
+    """Map each row in `rows` that has results in `file` to its last result."""
     named = {(row.table.value, str(row)): row for row in rows}
     results = {}
     for line in file.read_text(encoding="utf-8").splitlines():

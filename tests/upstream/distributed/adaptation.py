@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Adapt upstream's distributed tests to devices other than CUDA.
 
-Many of these tests name CUDA and NCCL. `RULES` rewrites such names while a test module is being
-imported, without changing the file. `complete_torch` restores names that the tests of v2.6.0 import
-and that later releases have removed.
+Many of these tests hard-code CUDA and NCCL. `RULES` rewrites such names while a test module is
+being imported, without changing the file. `complete_torch` restores names that the tests of v2.6.0
+import and that later releases have removed.
 """
 
 from __future__ import annotations
@@ -214,8 +214,8 @@ def adapt_framework(device: str) -> None:
 
     # Upstream's init_pg rejects a backend string that names devices, such as "cpu:gloo,tpu:tpu".
     sharded_tensor.ShardedTensorTestBase.init_pg = init_pg
-    # By default, with_comms uses NCCL, and skips the test on devices other than CUDA. Name only the
-    # device's backend: if a group has several backends, a ShardedTensor prefers the CPU.
+    # By default, with_comms uses NCCL, and skips the test on devices other than CUDA. Pass only the
+    # device's backend: if a group has several backends, a ShardedTensor prefers the CPU's.
     backend_of_device = BACKEND[device].rpartition(":")[2]
     sharded_tensor.with_comms = functools.partial(
         sharded_tensor.with_comms, backend=backend_of_device

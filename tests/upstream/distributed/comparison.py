@@ -16,13 +16,13 @@ from tests.upstream.distributed import catalogue, device_use
 from tools.presubmit.results import Outcome
 
 _HERE = Path(__file__).parent
-# Each of these files is a list of entries. `tests` is a pattern for file::Class::test, and `reason`
-# is text.
+# Each of these files contains a list of entries. `tests` is a pattern for file::Class::test, and
+# `reason` is text.
 _EXCEPTIONS = _HERE / "exceptions.json"
 _NOT_APPLICABLE = _HERE / "not_applicable.json"
 # The outcomes that TABLE.md is generated from.
 RESULTS = _HERE / "results.json"
-# For each `Outcomes.use`, the key under which results.json lists the passed tests.
+# For each value of `Outcomes.use`, the key under which results.json lists the passing tests.
 _PASSED = {device_use.TPU: "passed on tpu", device_use.HOST: "passed on host", "": "passed"}
 
 
@@ -126,8 +126,8 @@ def updated(
 ) -> tuple[list[Outcomes], list[str]]:
     """Merge a new run into the outcomes saved in `file`; return them and the complete test files.
 
-    The new outcomes of a test file replace all its saved outcomes. `whole` lists the complete test
-    files of the new run.
+    A test file is complete if all its tests ran; `whole` lists the complete test files of the new
+    run. A test file's new outcomes replace all its saved outcomes.
     """
     ran = {test.file for test in tests}
     merged = [test for test in load(file) if test.file not in ran] + [*tests]
@@ -141,7 +141,7 @@ def updated(
 def save(tests: Iterable[Outcomes], file: Path, whole: Sequence[str]) -> None:
     """Write outcomes to a JSON file. `whole` lists the test files whose tests all ran.
 
-    Each test that did not pass has its own line. `use` is written only for passed tests. Raises an
+    Each test that did not pass has its own line. `use` is written only for passing tests. Raises an
     OSError if the file cannot be written.
     """
     by_file: dict[str, list[Outcomes]] = {}
@@ -211,7 +211,7 @@ def rules() -> list[dict[str, str]]:
 
 
 def reason_for(name: str, entries: Sequence[dict[str, str]]) -> str:
-    """Return the reason of the first entry that matches the test, or ""."""
+    """Return the reason in the first entry that matches the test, or ""."""
     return next((e["reason"] for e in entries if fnmatchcase(name, e["tests"])), "")
 
 

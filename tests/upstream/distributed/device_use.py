@@ -22,7 +22,7 @@ TPU, HOST = "tpu", "host"
 
 @contextlib.contextmanager
 def watch(use: list[str]) -> Iterator[None]:
-    """Append to `use`: TPU if this process or a rank that ends in the block uses tpu, else HOST."""
+    """Append TPU to `use` if this process or a rank that exits in the block uses tpu, else HOST."""
     file = Path(os.environ[FILE])
     file.unlink(missing_ok=True)
     before = _allocations()

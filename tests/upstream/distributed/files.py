@@ -4,8 +4,8 @@
     files --results FOLDER FILE...
 
 This process imports torch and JAX once, then forks a process for each test file. The outcomes are
-appended to the file that `comparison.results_file` names, and tests that already have an outcome in
-that file do not run again.
+appended to the file at `comparison.results_file`, and tests that already have an outcome in that
+file do not run again.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _COMPLETED = (
     pytest.ExitCode.TESTS_FAILED,
     pytest.ExitCode.NO_TESTS_COLLECTED,
 )
-# The time limit for one test, in seconds. It is long, because some tests take up to ten minutes.
+# The timeout for one test, in seconds. It is long, because some tests take up to ten minutes.
 _TIMEOUT = 1200.0
 
 
@@ -76,8 +76,8 @@ def run_file(
 ) -> None:
     """Run a file's tests that have no outcome yet, in forked processes.
 
-    If a test takes too long, its process is killed. If a test ends its process, the test counts as
-    failed, and a new process runs the remaining tests.
+    If a test takes too long, its process is killed. If a test terminates its process, the test
+    counts as failed, and a new process runs the remaining tests.
     """
     target = comparison.results_file(results, file, device)
     environment = {recording.FILE: str(target)}
@@ -101,7 +101,7 @@ def run_file(
 def _run_forked(file: str, environment: dict[str, str], for_pytest: Sequence[str]) -> int:
     """Run a file in a forked process.
 
-    Return its exit status, or the negated number of the signal that ended it.
+    Return its exit status, or the negated number of the signal that killed it.
     """
     with tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR")) as scratch:
         process = os.fork()

@@ -71,12 +71,12 @@ def counts(rows: Sequence[Row], *, by_file: bool = False) -> list[str]:
 
 
 def on_host(rows: Sequence[Row]) -> list[Row]:
-    """Return the passed tests that did not use tpu."""
+    """Return the passing tests that did not use tpu."""
     return [row for row in rows if row.verdict is Verdict.PASSED and row.use == device_use.HOST]
 
 
 def _uses(rows: Sequence[Row]) -> list[str]:
-    """Return a sentence with the number of passed tests that use tpu."""
+    """Return a sentence with the number of passing tests that use tpu."""
     passed = [row for row in rows if row.verdict is Verdict.PASSED]
     used = sum(row.use == device_use.TPU for row in passed)
     unknown = sum(not row.use for row in passed)

@@ -73,7 +73,7 @@ def run_files(
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
         "OMP_NUM_THREADS": "1",
-        # The time limit of torch's test framework, in seconds, which allows for a busy machine.
+        # The timeout of torch's test framework, in seconds. It is long enough for a busy machine.
         "DISTRIBUTED_TESTS_DEFAULT_TIMEOUT": "900",
         "TORCH_TPU_CPU_DEVICES": str(adaptation.COUNT),
         "TORCH_TPU_COMPILE_CACHE": str(results.absolute() / "cache"),

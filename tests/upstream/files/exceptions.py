@@ -24,8 +24,8 @@ FILE = Path(__file__).with_name("exceptions.json")
 class Entry:
     """A known failure. `tests` is a pattern for `file::Class::test`.
 
-    `ends_process` means that the test would end the process, so it does not run. `may_pass` means
-    that its result depends on the machine.
+    `ends_process` means that the test would terminate the process, so it does not run. `may_pass`
+    means that its result depends on the machine.
     """
 
     tests: str

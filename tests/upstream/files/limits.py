@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pytest plugin that selects a part of a file's tests, ends hung tests and enables checks."""
+"""A pytest plugin that selects a shard of a file's tests, kills hung tests and enables checks."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from collections.abc import Generator
 
 import pytest
 
-# The environment variable that selects a part: `2/16` is the third of sixteen parts of a file's
+# The environment variable that selects a shard: `2/16` is the third of sixteen shards of a file's
 # tests. If it is unset, all tests run.
 SHARE = "UPSTREAM_SHARE"
-# The time limit per test, in seconds. torch's longest test takes a minute on an idle core.
+# The timeout per test, in seconds. torch's longest test takes a minute on an idle core.
 _SECONDS = 900
 # Files whose `__main__` block enables a check of the default dtype. pytest does not run this block,
 # so the plugin enables the check.
@@ -35,7 +35,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    # faulthandler can end a process even if its main thread never returns to Python.
+    # faulthandler can terminate a process even if its main thread never returns to Python.
     faulthandler.dump_traceback_later(_SECONDS, exit=True)
     try:
         return (yield)
@@ -44,7 +44,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 
 def share(text: str) -> tuple[int, int]:
-    """Parse INDEX/SHARES; return both numbers. Raises a ValueError for any other text."""
+    """Parse a shard, INDEX/COUNT; return both numbers. Raises a ValueError for any other text."""
     index, slash, shares = text.partition("/")
     if slash and index.isdecimal() and shares.isdecimal() and int(index) < int(shares):
         return int(index), int(shares)
@@ -52,5 +52,5 @@ def share(text: str) -> tuple[int, int]:
 
 
 def _number(name: str) -> int:
-    # Use a hash of the name, so that a test is in the same part in every run.
+    # Use a hash of the name, so that a test is in the same shard in every run.
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run one of torch's test files in this process: FILE [pytest options].
 
-exceptions.json lists the known failures. UPSTREAM_SHARE=INDEX/SHARES selects a part of the file's
+exceptions.json lists the known failures. UPSTREAM_SHARE=INDEX/COUNT selects a shard of the file's
 tests. UPSTREAM_DEVICE=tpu selects the device-generic tests and runs them on tpu.
 FBCODE_RESULTS=FILE appends each outcome to a file; tests that have an outcome in the file do not
 run again.
@@ -19,7 +19,8 @@ from tests.upstream.files import catalogue, device, exceptions, limits
 from tools.par.testing import pytest_main
 
 # The settings of torch's pytest.ini. Assertion rewriting is off, because torch's tests contain no
-# assert statements. Log capture is off, because they log invalid formats and count log handlers.
+# assert statements. Log capture is off, because they log invalid format strings and count log
+# handlers.
 _OPTIONS = [
     "--capture=sys",
     "--tb=native",

@@ -31,7 +31,7 @@ _PROGRAM = ("-m", "tests.upstream.files.one_file")
 
 
 def main(argv: Sequence[str]) -> int:
-    """Return 0 if the results file contains tests and no failure, else 1."""
+    """Return 0 if the results file contains tests and no failures, else 1."""
     own, for_pytest = [*argv], []
     if "--" in own:
         own, for_pytest = own[: own.index("--")], own[own.index("--") + 1 :]
@@ -61,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
 def run_file(file: str, share: str, results: Path, again: bool, for_pytest: Sequence[str]) -> int:
     """Run a file's tests that have no outcome yet. Return 0, or a status if the file cannot run.
 
-    A test that ends its process counts as failed, and a new process runs the remaining tests.
+    A test that terminates its process counts as failed, and a new process runs the remaining ones.
     """
     command = [sys.executable, *_PROGRAM, file, *for_pytest]
     environment = {
@@ -77,7 +77,7 @@ def run_file(file: str, share: str, results: Path, again: bool, for_pytest: Sequ
         fine = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
         wrote = _size(results) > size
         if outcomes.confirm(results, status, size):
-            # Do not run a test a third time if it failed again before the process ended.
+            # Do not run a test a third time if it failed again before the process exited.
             environment[recording.AGAIN] = ""
         elif status in fine or (status == pytest.ExitCode.TESTS_FAILED and wrote):
             return 0

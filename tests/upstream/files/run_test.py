@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""run.py continues after a test that ends its process, and does not run any test twice."""
+"""run.py continues after a test that terminates its process, and does not run any test twice."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one shard of the smoke test in this process. Arguments: FILE=INDEX/SHARES for each shard.
+"""Run one Bazel shard of the smoke test. Arguments: FILE=INDEX/COUNT for each Bazel shard.
 
-Each of Bazel's shards runs one of torch's test files, or a part of one.
+The Bazel shard runs shard INDEX, of COUNT, of the tests in FILE, in this process.
 """
 
 from __future__ import annotations
