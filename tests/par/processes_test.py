@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A PAR starts child processes of itself: data loaders, spawn, gloo, torchrun."""
+"""A PAR starts child processes that run the same PAR: data loaders, spawn, gloo, torchrun."""
 
 from __future__ import annotations
 
