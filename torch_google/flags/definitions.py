@@ -60,7 +60,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
 
 
 class _TorchFlag(flags.Flag[Any]):
-    """A flag whose help is computed on demand, because that requires reading torch's sources."""
+    """A flag whose help is computed on demand, because computing it requires torch's sources."""
 
     def __init__(self, name: str, of: Kind, describe: Callable[[], str]) -> None:
         self._describe = describe

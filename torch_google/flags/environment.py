@@ -32,7 +32,7 @@ _NOT_READ = {
 
 
 def read_names(root: Path, libraries: Path) -> dict[str, dict[str, Any]]:
-    """Return a record for each variable: its readers and, if it gets no flag, the reason.
+    """Return a record for each variable: its readers and, if no flag sets it, the reason.
 
     `root` is the directory of torch's sources, possibly inside an archive. `libraries` is the
     directory of torch's native libraries, which is empty if torch is linked into this program.
