@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's C++ code opens archives at paths with any scheme, reads parts, and writes atomically."""
+"""torch's C++ code opens archives at any gfile path, reads parts of them, and writes atomically."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def keep_attributes(new: int, parent: int, name: str, path: str) -> list[str]:
 
 
 def warn_of_loss(path: str, lost: list[str]) -> None:
-    """Log a warning that names the lost attributes of a replaced file, once per path."""
+    """Log a warning that lists the lost attributes of a replaced file, once per path."""
     if lost and path not in _warned:
         _warned.add(path)
         _log.warning(

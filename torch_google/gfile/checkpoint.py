@@ -3,8 +3,8 @@
 
 Each save writes data files with unique names, then atomically replaces `.metadata`, which lists
 them, and finally removes the data files of the old checkpoint. So a process killed at any moment
-leaves either the old checkpoint or the new one. The format is that of upstream torch, whose readers
-can read it.
+leaves either the old checkpoint or the new one. The format is the same as upstream torch's, so
+upstream's readers can load it.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class _Files(FileSystemBase):
             filesystem_of(checkpoint_id)
         except (ImportError, TypeError, ValueError):
             if is_remote(checkpoint_id):
-                raise  # this error says more than torch's "no storage was found"
+                raise  # this error is more specific than torch's "no storage was found"
             return False
         return True
 

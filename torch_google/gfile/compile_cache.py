@@ -2,7 +2,7 @@
 """A cache of compiled graphs that processes and machines share, in any gfile directory.
 
 torch lets a program replace the storage backend of its remote caches. The backend in this module
-stores entries through gfile. It handles the caches of FX and AOTAutograd graphs, and those of
+stores entries through gfile. It handles the caches for FX and AOTAutograd graphs, and those for
 autotuning results and Dynamo's profiles if torch's own settings enable them.
 """
 

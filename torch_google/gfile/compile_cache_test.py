@@ -21,7 +21,7 @@ from torch_google.gfile.compile_cache import Backend
 from torch_google.gfile.testing.backends import Flaky
 
 _SECONDS = 300
-# The program contains only a matmul, for which inductor calls a library and needs no C++ compiler.
+# The program contains only a matmul, so Inductor calls a library and needs no C++ compiler.
 _PROGRAM = """
 import json, sys
 from torch_google import gfile

@@ -75,7 +75,7 @@ _TRANSIENT_NAMES = frozenset(
         "ServiceResponseError",
     }
 )
-# Exceptions that are permanent failures, although their base classes are transient failures.
+# Exceptions that signal permanent failures, although their base classes signal transient ones.
 _PERMANENT_NAMES = frozenset(
     {
         "CertificateError",
@@ -175,8 +175,8 @@ def is_transient(error: BaseException, *, handled: BaseException | None = None) 
     """Return whether a retry may help: after a timeout, a lost connection, or a 429 or 5xx status.
 
     A missing file or a denied permission is never transient. The exceptions that caused the error
-    are checked too, because fsspec's http raises FileNotFoundError for a 503. The exception
-    `handled`, which the caller was already handling when it made the call, is ignored.
+    are checked too, because fsspec's HTTP filesystem raises FileNotFoundError for a 503. The
+    exception `handled`, which the caller was already handling when it made the call, is ignored.
     """
     origins = list(_origins(error, handled))
     if any(_names(each) & _PERMANENT_NAMES for each in origins):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """GPath: an etils.epath path for every scheme that gfile supports.
 
-Once this module is imported, `epath.Path("memory://a")` is a GPath as well. epath still handles its
-own schemes: gs, s3 and az.
+Once this module is imported, `epath.Path("memory://a")` also returns a GPath. epath still handles
+its own schemes: gs, s3 and az.
 """
 
 from __future__ import annotations

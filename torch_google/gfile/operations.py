@@ -186,7 +186,7 @@ def DeleteRecursively(path: PathLike) -> None:
 
 
 def _verified(name: str, algorithm: str, *, last: bool = False) -> Any:
-    """Open a file and verify its checksum. Return a reader at the start of the verified bytes."""
+    """Open a file and verify its checksum. Return a reader that is positioned at its start."""
     location = locate(name)
     checksum_path = str(location.parent.join(f"{location.name}.{algorithm}"))
     system = filesystem_of(name)

@@ -310,7 +310,7 @@ def _shown(name: str) -> str:
 
 
 def _belongs(shown: str, name: str) -> bool:
-    """Return whether `name` is the file being written, possibly with a suffix from native code."""
+    """Return whether `name` is the file being written, even if native code appended a suffix."""
     return name.startswith(shown) or _shown(name) == shown
 
 

@@ -33,7 +33,7 @@ class Tree:
 
     @property
     def empty_directories(self) -> list[str]:
-        """The directories that contain no files or directories."""
+        """The tree's empty directories."""
         used = {name.rstrip("/").rpartition("/")[0] for name in [*self.files, *self.directories]}
         return [name for name in self.directories if name.rstrip("/") not in used]
 
@@ -71,7 +71,7 @@ class Primitives:
         return Tree(files, directories, frozenset(markers))
 
     def remove_files(self, names: list[str]) -> None:
-        """Remove files. Missing ones are not errors: an earlier attempt may have removed them."""
+        """Remove files. A missing file is not an error: an earlier attempt may have removed it."""
         if _is_asynchronous(self._system):
             self._run_concurrently(
                 [(name,) for name in names], self._system._rm_file, ignore_missing=True

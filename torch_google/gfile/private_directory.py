@@ -161,8 +161,8 @@ def _is_private(status: os.stat_result, owner: int, ignored: int) -> bool:
 def _is_as_private(parent: int, status: os.stat_result) -> bool:
     """Return whether a new directory has the owner and mode that this user's files get in `parent`.
 
-    NFS may show root's files as another user's, and FAT has neither owners nor permissions. So
-    this function creates a file, which must be this user's, and compares owners and modes.
+    NFS may show root's files as another user's, and FAT has neither owners nor permissions. So this
+    function creates a file, which this user must own, and compares owners and modes.
     """
     name = f".{uuid.uuid4().hex}.partial-{uuid.uuid4().hex}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

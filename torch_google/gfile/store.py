@@ -2,8 +2,9 @@
 """Files in a store, through an fsspec filesystem.
 
 A written file is buffered on this machine until it is closed, and then uploaded in one piece.
-Either the store commits the upload atomically, as object stores do, or gfile uploads under a
-temporary name and renames. So a failed upload can be repeated and leaves the old file in place.
+Either the store commits the upload atomically, as object stores do, or gfile uploads the file under
+a temporary name and then renames it. So a failed upload can be repeated and leaves the old file in
+place.
 """
 
 from __future__ import annotations
@@ -297,8 +298,9 @@ class StoreFilesystem(Filesystem):
     def _change_check(self, path: str, inner: str, file: Any) -> Callable[[], None] | None:
         """Return a function that raises if the file has changed since it was opened.
 
-        gcsfs and fsspec's http request each block by name only, which could mix blocks from two
-        versions. s3fs needs no check, because it requests the ETag of the version that it opened.
+        gcsfs and fsspec's HTTP filesystem request each block by name only, which could mix blocks
+        from two versions. s3fs needs no check, because it requests the ETag of the version that it
+        opened.
         """
         details = getattr(file, "details", None)
         if not hasattr(file, "_fetch_range") or not isinstance(details, dict):
@@ -343,7 +345,7 @@ class StoreFilesystem(Filesystem):
             raise failure(errno.EROFS, f"{locate(path).scheme}:// is read-only", path)
 
     def _has(self, path: str, inner: str, spool: IO[bytes]) -> bool:
-        """Return whether an upload whose response may have been lost has stored these bytes."""
+        """Return whether the store contains these bytes, although the upload raised an error."""
         self._system.invalidate_cache()
         try:
             info = self._call(lambda: self._system.info(inner), path)

@@ -12,7 +12,7 @@ from typing import IO, Any
 from torch_google.gfile.primitives import defines
 
 _PIECE = 8 << 20
-# The size in bytes of the parts in which s3fs uploads a file, unless there would be over 10,000.
+# The size in bytes of the parts in which s3fs uploads a file, unless that takes over 10,000 parts.
 _S3_PART = 50 << 20
 _ETAG = re.compile(r'"?([0-9a-f]{32})(?:-(\d+))?"?')
 
@@ -44,7 +44,7 @@ def upload(system: Any, inner: str, spool: IO[bytes]) -> None:
 def is_uploaded(
     spool: IO[bytes], info: dict[str, Any], open_stored: Callable[[], IO[bytes]]
 ) -> bool:
-    """Return whether a stored file with fsspec's `info` contains exactly the bytes of `spool`.
+    """Return whether the stored file that `info` describes contains exactly the bytes of `spool`.
 
     Compare the size, then the ETag if it is a digest. If that is inconclusive, read the file back.
     """
@@ -71,7 +71,7 @@ def _has_etag(spool: IO[bytes], size: int, etag: str) -> bool:
         return _md5(spool, size).hexdigest() == match[1]
     parts = int(match[2])
     if parts != max(1, -(-size // _S3_PART)):
-        return False  # the file was uploaded in parts of another size
+        return False  # the file was uploaded in parts of a different size
     digests = b"".join(_md5(spool, _S3_PART).digest() for _ in range(parts))
     return hashlib.md5(digests, usedforsecurity=False).hexdigest() == match[1]
 

@@ -193,8 +193,8 @@ class _PartsFile(AbstractBufferedFile):
 class _Ranges(http.server.SimpleHTTPRequestHandler):
     """An HTTP handler that serves a directory and supports Range requests.
 
-    The first `fail` requests get a 503. If `streams` is true, the handler sends no length and
-    ignores Range, as servers do for generated pages.
+    The first `fail` requests get a 503 response. If `streams` is true, the handler sends no length
+    and ignores Range, as servers do for generated pages.
     """
 
     protocol_version = "HTTP/1.1"

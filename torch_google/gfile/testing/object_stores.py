@@ -17,7 +17,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 
 class Strict(MemoryFileSystem):
-    """fsspec's memory filesystem, which has real directories, but raises on patterns."""
+    """fsspec's memory filesystem, with real directories. It raises if it must expand a pattern."""
 
     protocol = "strict"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run code as a second user in tests: in a forked process with another user id."""
+"""Run code as a second user in tests: in a forked process with a different user ID."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GID = 54322
 
 
 def _is_mapped(kind: str, number: int) -> bool:
-    """Return whether a user or group id exists in this process's user namespace."""
+    """Return whether a user or group ID exists in this process's user namespace."""
     with open(f"/proc/self/{kind}_map", encoding="ascii") as lines:
         ranges = [[int(word) for word in line.split()] for line in lines]
     return any(first <= number < first + count for first, _, count in ranges)
