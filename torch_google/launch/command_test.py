@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start a real PAR with torch_google.launch, on one machine and as a job of two machines."""
+"""Start a real PAR with torch_google.launch, on one machine and as a job on two machines."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class PlaceError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """This machine's place in a job of `nodes` machines.
+    """This machine's place in a job on `nodes` machines.
 
     host, port: the rendezvous address, on the first machine.
     processes: the number of processes on this machine, or None if the scheduler does not set it.
@@ -47,7 +47,7 @@ class Place:
         if elastic:
             return [*self._rendezvous(), *processes]
         if self.nodes == 1:
-            # Do not use the machine's host name, because a container may be unable to resolve it.
+            # Do not use this machine's host name, because a container may be unable to resolve it.
             return ["--standalone", "--local-addr=127.0.0.1", *processes]
         return [
             f"--nnodes={self.nodes}",
@@ -59,7 +59,8 @@ class Place:
 
     def _rendezvous(self) -> list[str]:
         if self.nodes == 1:
-            # The scheduler provides no machine's address, so the user must pass --rdzv-endpoint.
+            # The scheduler does not provide any machine's address, so the user must pass
+            # --rdzv-endpoint.
             return ["--rdzv-backend=c10d"]
         return [
             "--rdzv-backend=c10d",
@@ -184,7 +185,7 @@ def _gpus(env: Variables) -> int | None:
 
 
 def _ray(env: Variables) -> Place:
-    """Return a job of one machine, because Ray starts a job's entry point on only one."""
+    """Return the place in a one-machine job: Ray starts a job's entry point on only one machine."""
     try:
         json.loads(env["RAY_JOB_CONFIG_JSON_ENV_VAR"])
     except ValueError:
@@ -193,7 +194,7 @@ def _ray(env: Variables) -> Place:
 
 
 def _training_operator(env: Variables) -> Place:
-    """Read torch's own variables, which Kubeflow's PyTorchJob sets. RANK is the pod's number."""
+    """Read torch's own variables, which Kubeflow's PyTorchJob sets. RANK is the pod's index."""
     nodes = _number(env, "WORLD_SIZE")
     return Place(nodes, _number(env, "RANK"), _required(env, "MASTER_ADDR"), _port(env))
 

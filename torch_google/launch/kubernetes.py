@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Create a job's Kubernetes manifest: an Indexed Job with a Service, or a JobSet.
 
-The result is a `List` object that `kubectl apply -f` accepts as JSON. The pods use the user id,
-the volumes and the read-only root filesystem that images built by oci_image expect. They start the
+The result is a `List` object that `kubectl apply -f` accepts as JSON. The pods use the user ID, the
+volumes and the read-only root filesystem that images built by oci_image expect. They start the
 program with torch_google.launch.
 """
 
@@ -96,7 +96,7 @@ class Job:
 
 
 def manifest(job: Job, *, jobset: bool = False) -> dict[str, Any]:
-    """Return the manifest of a job. jobset: whether to use JobSet even if a Job would suffice.
+    """Return the manifest for a job. jobset: whether to use JobSet even if a Job would suffice.
 
     A job with retries needs JobSet: if one machine fails, torchrun must be restarted on all
     machines, but a Job would restart only the failed one.

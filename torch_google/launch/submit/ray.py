@@ -261,7 +261,7 @@ def _state(cluster: Cluster, name: str) -> dict[str, Any]:
 
 
 def _stop(cluster: Cluster, names: list[str]) -> None:
-    """Stop jobs, and wait until they have ended, for up to 80 s."""
+    """Stop jobs, and wait up to 80 s until they have ended."""
     start = time.monotonic()
     waiting = list(names)
     while waiting and time.monotonic() - start < 2 * GRACE:

@@ -145,7 +145,8 @@ class Processes:
         """Wait for all processes. Return 0, or the exit status of the first that failed.
 
         If more than `spare` fail, stop the others, because they would wait for the failed ones.
-        ended: a callback that gets the number and the status of each process when it ends.
+        ended: a callback that is called with the index and the status of each process when it
+        exits.
         """
         running = dict(enumerate(self._processes))
         failures: list[int] = []
@@ -166,7 +167,7 @@ class Processes:
         return failures[0] if len(failures) > spare else 0
 
     def join(self, seconds: float) -> None:
-        """Wait up to `seconds` for all processes to end."""
+        """Wait up to `seconds` for all processes to exit."""
         deadline = time.monotonic() + seconds
         for process in self._processes:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -189,6 +190,6 @@ class Processes:
         self._drain()
 
     def _drain(self) -> None:
-        """Copy the remaining output. Limit the time, because a worker may outlive torchrun."""
+        """Copy the remaining output, with a timeout, because a worker may outlive torchrun."""
         for thread in self._threads:
             thread.join(timeout=5)

@@ -21,7 +21,7 @@ from torch_google.launch.submit.scheduler import (
 
 
 def command(job: Job, options: list[str]) -> list[str]:
-    """Return the srun command for a job. options: further options for srun."""
+    """Return the srun command for a job. options: additional options for srun."""
     # By default, one failed task ends the job, but an elastic job continues without it.
     lost = ["--kill-on-bad-exit=1"] if job.fewest is None else ["--kill-on-bad-exit=0", "--no-kill"]
     return [

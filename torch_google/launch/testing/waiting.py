@@ -13,7 +13,7 @@ def wait_for_pids(
 ) -> list[int]:
     """Wait until `count` ranks have reported their process ids, and return the ids.
 
-    Return fewer ids if `process`, the ranks' parent, ends first. Raises TimeoutError after
+    Return fewer ids if `process`, the ranks' parent, exits first. Raises TimeoutError after
     `seconds`.
     """
     deadline = time.monotonic() + seconds
