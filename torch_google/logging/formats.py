@@ -107,7 +107,7 @@ def artifact_of(record: logging.LogRecord) -> str | None:
 
 
 def artifact_text(record: logging.LogRecord, artifact: str) -> str | None:
-    """Return the record in the artifact's own format; None if it has none or formatting fails."""
+    """Return the record in its artifact's own format, or None if there is none or that fails."""
     registry = getattr(sys.modules.get(_INTERNAL), "log_registry", None)
     formatter = registry.artifact_log_formatters.get(artifact) if registry else None
     if formatter is None:

@@ -7,7 +7,7 @@ or old enough, after a record with severity ERROR or above, and at exit.
 
 The store's client library also logs, both from the uploading thread and from threads that the
 upload waits for. So an upload never holds a lock that logging needs. A logging call only queues its
-record. If the record is urgent, the call then waits for the upload, up to a time limit.
+record. If the record is urgent, the call then waits for the upload, with a timeout.
 """
 
 from __future__ import annotations
@@ -267,9 +267,9 @@ class _RemoteFile:
             self._some.notify_all()
 
     def settle(self) -> None:
-        """Wait until all records written so far are stored, up to a time limit.
+        """Wait until all records written so far are stored, with a timeout.
 
-        The limit prevents a deadlock: the client's upload may itself be waiting for this thread.
+        The timeout prevents a deadlock: the client's upload may itself be waiting for this thread.
         After a timeout, no thread waits again until an upload has succeeded.
         """
         with self._lock:
@@ -382,7 +382,7 @@ def _host() -> str:
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # the system has no name for this user id
+    except (KeyError, OSError):  # the system has no name for this user ID
         return str(os.getuid())
 
 

@@ -48,8 +48,8 @@ def test_a_forked_process_overwrites_nothing(tmp_path: Path, which: str) -> None
 
 
 # The beginning of each test program. To upload, the store's client calls `upload`, which the rest
-# of the program must define. `lines` returns the stored lines. The time limits are long, so that
-# even on a busy machine, no upload starts early and no thread stops waiting for one.
+# of the program must define. `lines` returns the stored lines. The timeouts are long, so that even
+# on a busy machine, no upload starts early and no thread stops waiting for one.
 _STORE = """
 import atexit, logging as python_logging, os, sys, threading, time
 from concurrent.futures import ThreadPoolExecutor

@@ -67,7 +67,7 @@ class LibraryLogger(OneStreamLogger):
 
 
 class TorchLogger(OneStreamLogger):
-    """The `torch` logger. When torch sets it up, it changes the class of torch's other loggers.
+    """The `torch` logger, which changes the class of torch's other loggers when torch sets it up.
 
     torch's default level is WARNING. If the user chose a verbosity, that replaces the default.
     Otherwise the default stays, because Abseil's own default is INFO, and at that level torch logs
@@ -96,7 +96,7 @@ def adopt_all() -> None:
 
 
 def adopt_registered() -> None:
-    """Change the class of the loggers that torch has registered; descendants propagate to them."""
+    """Change the class of torch's registered loggers; their descendants propagate to them."""
     registry: Any = getattr(sys.modules.get(_REGISTRY), "log_registry", None)
     for name in registry.get_log_qnames() if registry else ():
         if name != _TORCH:
@@ -104,7 +104,7 @@ def adopt_registered() -> None:
 
 
 def release_all() -> None:
-    """Restore the class of all loggers. torch's own settings return at the next set_logs."""
+    """Restore the class of all loggers. torch's settings apply again after the next set_logs."""
     for logger in logging.root.manager.loggerDict.values():
         if isinstance(logger, OneStreamLogger):
             logger.__class__ = logging.Logger  # type: ignore[assignment]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _STDERR = 2
 _CHUNK = 1 << 16
-# The maximum number of seconds that an exiting process waits for its relay, which ends only when
+# The maximum number of seconds that an exiting process waits for its relay, which exits only when
 # all processes that inherited the pipe have closed it.
 _END_SECONDS = 2.0
 # The number of seconds for which the relay holds back an unfinished line that is not part of a C++
@@ -56,7 +56,7 @@ Handle = Callable[[logging.LogRecord], object]
 
 
 class Relay:
-    """A relay that replaces file descriptor 2 until `stop` is called. One per process at most."""
+    """A relay that replaces file descriptor 2 until `stop` is called. At most one per process."""
 
     def __init__(self, handle: Handle, end: Callable[[], object]) -> None:
         """Start the relay process, which calls `handle` with each record, then `end`."""
@@ -197,7 +197,7 @@ class _Output:
         self._in_line = False  # whether the last write ended in the middle of a line
 
     def patience(self) -> float | None:
-        """Return the number of milliseconds to wait for more text; None means no limit."""
+        """Return the number of milliseconds to wait for more text; None means no timeout."""
         if self._deadline is None:
             return None
         return max(0.0, self._deadline - time.monotonic()) * 1000

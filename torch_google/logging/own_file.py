@@ -10,8 +10,8 @@ import stat
 
 # The number of alternative names to try if the first name is taken.
 _MOST_NAMES = 8
-# Errors on opening a link, a pipe without a reader, a directory, another user's file, or a deleted
-# file.
+# The errors from opening a link, a pipe without a reader, a directory, another user's file, or a
+# deleted file.
 _NOT_OWN = frozenset(
     {errno.EACCES, errno.EISDIR, errno.ELOOP, errno.ENOENT, errno.ENXIO, errno.EPERM}
 )
