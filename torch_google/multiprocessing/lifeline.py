@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lifeline: a pipe by which the kernel kills child processes when their parent ends.
+"""The lifeline: a pipe through which the kernel kills child processes when their parent dies.
 
 The parent holds the write end, but nothing is ever written. Each child opens the read end and makes
 the kernel send it SIGKILL on an I/O event. The only possible event is that the last writer is gone.
-This works however the parent ends, whichever thread starts the child, and even while C code holds
+This works however the parent dies, whichever thread starts the child, and even while C code holds
 the GIL, but only on Linux. PR_SET_PDEATHSIG would instead watch the thread that forked the child,
 or the fork server.
 """
@@ -55,9 +55,9 @@ def inherited() -> Line:
 
 
 def hang_on(parents: Line) -> None:
-    """Make the kernel kill this process when the process that owns the lifeline `parents` ends.
+    """Make the kernel kill this process when the process that owns the lifeline `parents` dies.
 
-    If that process has already ended, kill this process now.
+    If that process is already dead, kill this process now.
     """
     try:
         descriptor = os.open(
@@ -78,7 +78,7 @@ def hang_on(parents: Line) -> None:
 
 
 def die_with_parent() -> None:
-    """Make the kernel kill this process when its parent ends, without a lifeline.
+    """Make the kernel kill this process when its parent dies, without a lifeline.
 
     The parent may be torchrun's agent, for example. The kernel watches the thread that
     started this process; in the agent, that is the main thread.

@@ -17,7 +17,7 @@ _METHODS = ["spawn", "forkserver", "fork"]
 
 
 def _killed(tmp_path: Path, *arguments: str, expect: int) -> None:
-    """Kill a scenario's first process once `expect` processes sleep; wait until all have ended."""
+    """Kill a scenario's first process once `expect` processes sleep; wait until all have exited."""
     output = tmp_path / "pids"
     with output.open("wb") as file:
         first = subprocess.Popen(

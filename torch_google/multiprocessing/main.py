@@ -43,7 +43,7 @@ def handle_main(
     Parses the flags, sets up the log, and then calls `main(remaining arguments)`. The result of
     `main` is the exit status. If `main` raises, the exception is logged, and the status is 1.
     Processes started by multiprocessing, torch.multiprocessing or a DataLoader have the same flags
-    and log, and are killed when this process ends. `--multiprocessing_start_method` sets their
+    and log, and are killed when this process exits. `--multiprocessing_start_method` sets their
     default start method.
 
     Args:
@@ -161,7 +161,7 @@ def _under_torchrun() -> bool:
 def _log_exception(
     kind: type[BaseException], value: BaseException, trace: TracebackType | None
 ) -> None:
-    """Log the children's failure reports, then the exception that ends the program."""
+    """Log the children's failure reports, then the exception that terminates the program."""
     reports.settle()
     if issubclass(kind, KeyboardInterrupt):
         sys.__excepthook__(kind, value, trace)

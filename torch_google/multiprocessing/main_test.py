@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test handle_test_main, and every way in which a program can end in handle_main."""
+"""Test handle_test_main, and every way in which a program can exit from handle_main."""
 
 from __future__ import annotations
 

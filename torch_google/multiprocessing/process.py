@@ -17,7 +17,7 @@ GRACE_SECONDS = 10.0
 
 
 class ProcessFailedError(RuntimeError):
-    """Raised if a child process ended with a nonzero status.
+    """Raised if a child process exited with a nonzero status.
 
     `name` and `pid` are the child's. `exitcode` is its status, or the negated number of the signal
     that killed it. `traceback` is that of its exception or crash, or "" if the child sent none.
@@ -71,12 +71,12 @@ class Process:
 
     @property
     def exitcode(self) -> int | None:
-        """The exit status, or the negated number of a signal; None until the process has ended."""
+        """The exit status, or the negated number of a signal; None until the process has exited."""
         return self._process.exitcode
 
     @property
     def sentinel(self) -> int:
-        """A handle for multiprocessing.connection.wait; it becomes ready when the process ends."""
+        """A handle for multiprocessing.connection.wait; it becomes ready when the process exits."""
         return self._process.sentinel
 
     def start(self) -> None:
@@ -101,7 +101,7 @@ class Process:
         return self._process.exitcode
 
     def join(self, timeout: float | None = None) -> bool:
-        """Wait at most `timeout` seconds for the process to end. Return whether it has ended.
+        """Wait at most `timeout` seconds for the process to exit. Return whether it has exited.
 
         Raises ProcessFailedError if the process failed, on every call.
         """

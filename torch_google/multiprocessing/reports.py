@@ -3,7 +3,7 @@
 
 The parent listens on a socket, and each child connects to it when it starts. In the child, both
 the exception handler and faulthandler write to the connection; faulthandler works even after a
-crash in C code. When a child has ended, a thread in the parent logs the report once and stores it
+crash in C code. When a child has exited, a thread in the parent logs the report once and stores it
 for `take`.
 """
 
@@ -62,13 +62,13 @@ class Listener:
         threading.Thread(target=self._listen, name="children's reports", daemon=True).start()
 
     def settle(self) -> None:
-        """Wait until the reports of all ended children are logged, up to a time limit."""
+        """Wait until the reports of all children that have exited are logged, with a timeout."""
         self._settled.clear()
         self._waker.send(b".")
         self._settled.wait(SETTLE_SECONDS)
 
     def take(self, pid: int) -> str:
-        """Remove and return the report of a child that has ended, or "" if it sent none."""
+        """Remove and return the report of a child that has exited, or "" if it sent none."""
         self.settle()
         return self._texts.pop(pid, "")
 
@@ -151,7 +151,7 @@ def _settle_at_exit() -> None:
 
 
 def settle() -> None:
-    """Wait for the reports of all ended children, if this process has a listener."""
+    """Wait for the reports of all children that have exited, if this process has a listener."""
     if _listener is not None:
         _listener.settle()
 

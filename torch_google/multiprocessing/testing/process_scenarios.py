@@ -73,7 +73,7 @@ def status_text() -> None:
 
 @scenario
 def uncaught() -> None:
-    """Start a child whose exception ends the program."""
+    """Start a child whose exception terminates the program."""
     processes.spawn(fail, nprocs=2, name="child")
 
 
@@ -115,7 +115,7 @@ def kill_me() -> None:
 
 @scenario
 def kill_me_plain() -> None:
-    """Start a sleeping multiprocessing.Process from a thread that then ends."""
+    """Start a sleeping multiprocessing.Process from a thread that then exits."""
     child = multiprocessing.get_context(_METHOD.value).Process(target=hold_with_child)
     thread = threading.Thread(target=child.start)
     thread.start()
