@@ -42,7 +42,7 @@ class TensorAPI(LitAPI):
         return inputs
 
     def predict(self, x: Any) -> Any:
-        """Return the outputs for an example, or a list of them for a list of examples."""
+        """Return the outputs for one example, or a list of outputs for a list of examples."""
         return self._model(x) if isinstance(x, list) else self._model([x])[0]
 
     def unbatch(self, output: Any) -> Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A time limit for the shutdown.
+"""A deadline for the shutdown.
 
 When it expires, the process logs the parts that are still running, and exits.
 """
@@ -19,14 +19,14 @@ from types import FrameType
 _LOG = logging.getLogger(__name__)
 _STATUS = 1  # the exit status of an expired deadline
 _WRITE_TIMEOUT = 1.0  # seconds for each attempt to log; the reader of stderr may also hang
-_BACKSTOP = 5.0  # extra seconds until faulthandler ends the process, if the thread cannot run
+_BACKSTOP = 5.0  # extra seconds until faulthandler terminates the process, if the thread cannot run
 
 
 class Deadline:
-    """A thread that ends the process, unless `cancel` is called in time.
+    """A thread that terminates the process, unless `cancel` is called in time.
 
     `describe` returns the parts that are still running, as text. It is called in this thread, so it
-    must not wait for a lock. The event loop could not enforce this limit, because it may be the
+    must not wait for a lock. The event loop could not enforce the deadline, because it may be the
     part that hangs.
     """
 
@@ -34,20 +34,20 @@ class Deadline:
         self._describe = describe
         # `put` must be reentrant, as only SimpleQueue's is, because a signal handler that calls
         # `start` may interrupt another call. Each call to `start` puts the current time and the
-        # limit in seconds. `cancel` puts None, which ends the thread.
+        # timeout in seconds. `cancel` puts None, which stops the thread.
         self._starts: queue.SimpleQueue[tuple[float, float] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="deadline", daemon=True)
         self._thread.start()
 
     def start(self, seconds: float) -> None:
-        """Start the limit. If it is already running, only a shorter limit has an effect.
+        """Set the deadline to `seconds` from now, unless an earlier deadline is already set.
 
         This method may be called from a signal handler.
         """
         self._starts.put((time.monotonic(), seconds))
 
     def cancel(self) -> None:
-        """End the thread. Later calls to `start` have no effect."""
+        """Stop the thread. Later calls to `start` have no effect."""
         self._starts.put(None)
         self._thread.join()
 
@@ -91,7 +91,10 @@ class Deadline:
 
 
 def _start_backstop(end: float) -> bool:
-    """Make faulthandler end the process even if C code holds the GIL. Return whether it will."""
+    """Have faulthandler terminate the process, even if C code holds the GIL.
+
+    Return whether faulthandler can do this.
+    """
     try:
         seconds = max(0.0, end - time.monotonic()) + _BACKSTOP
         faulthandler.dump_traceback_later(seconds, exit=True)

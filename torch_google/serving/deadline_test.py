@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test the shutdown's time limit, in separate processes."""
+"""Test the shutdown's deadline, in separate processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def hang():
 
 limit = deadline.Deadline(lambda: "worker 7 has a batch")
 """
-# Code that disables `_expire`, so that only the backstop, faulthandler's thread, can end the
+# Code that disables `_expire`, so that only the backstop, faulthandler's thread, can terminate the
 # process. `wait_for_backstops` waits until the backstop has been armed `count` times.
 _BACKSTOP_ONLY = """
 backstops = threading.Semaphore(0)
@@ -59,7 +59,7 @@ def test_the_message_has_the_limit_that_was_set_even_if_the_thread_starts_late()
 
 
 def test_a_cancelled_limit_has_no_effect() -> None:
-    # The limit is so long that `cancel` runs before it expires, even on a busy machine.
+    # The deadline is so far away that `cancel` runs before it expires, even on a busy machine.
     body = "deadline._BACKSTOP = 0.1; limit.start(3); limit.cancel(); limit.start(0)\n"
     result = _run(body + "time.sleep(3.5); print('ok')")
     assert (result.returncode, result.stdout) == (0, "ok\n")

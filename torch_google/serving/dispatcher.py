@@ -26,7 +26,7 @@ from torch_google.serving.worker_handle import WorkerHandle
 _LOG = logging.getLogger(__name__)
 _LONGEST_RETRY_AFTER = 60  # seconds
 _POLL_SECONDS = 0.02
-_KILL_SECONDS = 2.0  # seconds that the kernel may need to end a killed worker
+_KILL_SECONDS = 2.0  # seconds that the kernel may need to terminate a killed worker
 
 
 @dataclasses.dataclass
@@ -64,9 +64,9 @@ class Dispatcher:
             self._metrics.restarts.set(0, str(handle.index))
 
     async def stop(self, patience: float) -> None:
-        """Stop the workers, and wait until their processes have ended.
+        """Stop the workers, and wait until their processes have exited.
 
-        Processes that have not ended after `patience` seconds are killed.
+        Processes that have not exited after `patience` seconds are killed.
         """
         end = time.monotonic() + patience
         for handle in self._handles:
@@ -229,7 +229,7 @@ class Dispatcher:
 
 
 def resident_bytes(pid: int) -> int:
-    """Return the resident memory of a process in bytes, or 0 if the process has ended."""
+    """Return the resident memory of a process in bytes, or 0 if the process has exited."""
     try:
         text = Path(f"/proc/{pid}/status").read_text()
     except OSError:

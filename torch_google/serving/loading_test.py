@@ -15,7 +15,7 @@ from torch_google.serving.loading import buckets, load
 
 
 class _Pair(nn.Module):
-    """A module that returns two named outputs, and records the size of each batch."""
+    """A module that returns two named outputs and records the size of each batch."""
 
     def __init__(self) -> None:
         super().__init__()

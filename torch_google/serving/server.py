@@ -35,7 +35,7 @@ _LOG = logging.getLogger(__name__)
 _CLIENT_CLOSED = 499  # nginx's status for its log; it is never sent to a client
 _ANYIO = "AnyIO worker thread"  # FastAPI runs synchronous hooks in these
 _LATE_SECONDS = 0.5  # seconds until a connection without a request is closed
-_THREAD_SECONDS = 0.5  # seconds that a thread may need to end after the last response
+_THREAD_SECONDS = 0.5  # seconds that a thread may need to exit after the last response
 _FASTAPI_PAGES = ("/docs", "/docs/oauth2-redirect", "/redoc")
 
 
@@ -82,8 +82,9 @@ class Server(LitServer):
 
         Port 0 selects a free port; the log gives its number. Raises ServingError if the address
         cannot be used, the model cannot be loaded, a worker keeps dying, or requests were lost
-        because the shutdown exceeded its time limit. If this method does not return in that time,
-        or a thread that it started does not end, the process logs why and exits with status 1.
+        because the shutdown timed out. If this method does not return before the shutdown's
+        deadline, or a thread that it started does not exit, the process logs why and exits with
+        status 1.
         """
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
@@ -130,7 +131,7 @@ class Server(LitServer):
     def drain(self, delay: float) -> None:
         """Make /health fail, so that load balancers send no more requests to this server.
 
-        Also start the time limit for the shutdown, which begins after `delay` seconds.
+        Also set the deadline for the shutdown, which begins after `delay` seconds.
         """
         self.is_draining = True
         self.metrics.draining.set(1)
@@ -199,7 +200,7 @@ class Server(LitServer):
         )
 
     def _auth(self, lit_api: LitAPI | None = None) -> list[Any]:
-        # FastAPI would call no_auth in another thread, because it is synchronous, so omit it.
+        # Omit no_auth: it is synchronous, so FastAPI would call it in another thread.
         function = self.setup_auth(lit_api)
         return [] if function is no_auth else [Depends(function)]
 

@@ -60,7 +60,7 @@ class Done:
 def main(connection: Connection, server: lifeline.Line, api: LitAPI, device: str) -> None:
     """Run a worker until the server closes the connection, then exit.
 
-    If the server process ends first, the kernel kills this process.
+    If the server process exits first, the kernel kills this process.
     """
     lifeline.hang_on(server)
     try:

@@ -44,7 +44,7 @@ class WorkerHandle:
     """A worker process, and the thread that communicates with it.
 
     The thread may block on a stuck worker; the event loop must not. Whatever the thread waits for,
-    it stops waiting when the process ends, so `kill` always ends the thread.
+    it stops waiting when the process exits, so `kill` always stops the thread.
     """
 
     def __init__(self, index: int, api: LitAPI, device: str, owner: Owner) -> None:
@@ -86,7 +86,7 @@ class WorkerHandle:
             process.kill()
 
     def join(self, timeout: float) -> bool:
-        """Wait up to `timeout` seconds for the process to end. Return whether it has.
+        """Wait up to `timeout` seconds for the process to exit. Return whether it has.
 
         The caller must call `stop` first.
         """
@@ -124,10 +124,9 @@ class WorkerHandle:
             self._stopping.wait(delay)
 
     def _run_process(self) -> tuple[int, int | None, str | None]:
-        """Run the process until it ends.
+        """Run the process until it exits.
 
-        Returns the number of finished batches, the exit code, and the error message if setup
-        failed.
+        Return the number of finished batches, the exit code, and the error message if setup failed.
         """
         # A forked child would inherit locks held by other threads, and could not initialize a TPU.
         context = multiprocessing.get_context("spawn")
@@ -163,14 +162,14 @@ class WorkerHandle:
                 self._killed = process
                 process.kill()
         except (EOFError, OSError):
-            pass  # The process has ended, perhaps while it was sending a message.
+            pass  # The process has exited, perhaps while it was sending a message.
         finally:
             connection.close()
             self._reap(process)
         return finished, process.exitcode, failure
 
     def _reap(self, process: SpawnProcess) -> None:
-        """Wait until the process has ended. Kill it if it takes too long."""
+        """Wait until the process has exited. Kill it if it takes too long."""
         rest = self._end - time.monotonic() if self._stopping.is_set() else _END_TIMEOUT
         process.join(max(0.1, rest))
         if process.exitcode is None:
@@ -179,7 +178,7 @@ class WorkerHandle:
         self._process = None
 
     def _receive(self, connection: Connection, *, is_idle: bool = False) -> Any:
-        """Return the next message, or None if `stop` was called and its time limit has elapsed.
+        """Return the next message, or None if `stop` was called and its `patience` has run out.
 
         If `is_idle`, return None as soon as `stop` is called.
         """
