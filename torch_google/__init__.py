@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch extensions for a monorepo. Importing this neither initializes a device nor loads JAX."""
+"""PyTorch extensions for a monorepo. This import neither initializes a device nor loads JAX."""
 
 import os
 

@@ -16,7 +16,7 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 def warn_if_incomplete() -> None:
     """Warn if this package lacks its compiled code but an installed package has it.
 
-    This warning replaces that of the `tpu` device, which can only say that an import failed.
+    This warning replaces the `tpu` device's warning, which can only say that an import failed.
     """
     if os.path.exists(_extension(_PACKAGE)):
         return

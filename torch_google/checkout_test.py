@@ -30,7 +30,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def _package(directory: Path) -> None:
-    """Create a torch_google package whose device module only issues the real one's warning."""
+    """Create a torch_google package whose device module only issues the real module's warning."""
     (directory / "tpu").mkdir(parents=True)
     for name in ("__init__.py", "checkout.py"):
         source = Path(torch_google.__path__[0], name)

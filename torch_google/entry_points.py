@@ -9,7 +9,7 @@ _MODULES = ("configs", "files", "logs", "processes")
 
 
 def install_hooks() -> None:
-    """Install all hooks. Only the patched torch calls this, early in its import."""
+    """Install all hooks. Only patched builds of torch call this, early in their import."""
     for module in _MODULES:
         import_module(f"torch_google.hooks.{module}").install()
 
