@@ -131,17 +131,22 @@ def load_project(workspace: Path, name: str = "torch") -> Project:
     return parse_project(workspace, name, data)
 
 
+def check_project_name(name: str) -> None:
+    """Raise UserError if `name` cannot be the name of a project."""
+    if not _NAME.fullmatch(name):
+        raise UserError(
+            f"'{name}' cannot be the name of a project, a folder of third_party. Use lower-case"
+            " letters, digits and _"
+        )
+
+
 def parse_project(workspace: Path, name: str, data: object) -> Project:
     """Return the project that the contents of an import.json describe.
 
     Raises UserError if `data` is invalid.
     """
     file = workspace / "third_party" / name / "import.json"
-    if not _NAME.fullmatch(name):
-        raise UserError(
-            f"'{name}' cannot be the name of a project, a folder of third_party. Use lower-case"
-            " letters, digits and _"
-        )
+    check_project_name(name)
     settings = _Settings(file, data)
     settings.check_keys()
     if settings.text("name", name) != name:

@@ -48,6 +48,12 @@ def parse_origin(text: str, tag: str | None, tags: str | None, cwd: Path) -> Fir
         pattern = tags or _pattern(tag, version)
         if version is None and tag is None:
             raise UserError(f"--origin {text}: names no release. Write {scheme}:{name}==VERSION")
+        if scheme == "debian" and version is not None and "-" in version:
+            upstream = version.rpartition("-")[0].rpartition(":")[2]
+            raise UserError(
+                f"--origin {text}: {version} has Debian's revision. Write upstream's version:"
+                f" debian:{name}=={upstream}"
+            )
         if version is not None:
             tag = tag or pattern.replace("{version}", version).replace("*", version)
         key = "package" if scheme == "debian" else "project"

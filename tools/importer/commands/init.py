@@ -15,7 +15,7 @@ from tools.importer.beginning import (
 from tools.importer.commands.context import Context, Scope
 from tools.importer.commands.summary import change_lines, changes_data
 from tools.importer.errors import ExitCode, UserError
-from tools.importer.project import Project, parse_project
+from tools.importer.project import Project, check_project_name, parse_project
 from tools.importer.selection import whole
 from tools.importer.session import Transaction, refuse_unfinished
 from tools.importer.snapshot import Snapshot
@@ -52,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, context: Context) -> ExitCode:
     workspace, report = context.project.workspace, context.report
     refuse_unfinished(context.project.state)
+    check_project_name(args.name)
     room = workspace / "third_party" / args.name
     if args.at and (context.cwd / args.at).resolve() != room and workspace / args.at != room:
         raise UserError(f"--at {args.at}: projects are in third_party. Use third_party/{args.name}")

@@ -286,7 +286,12 @@ def test_init_killed_at_any_call_leaves_all_or_nothing(
     ("arguments", "message"),
     [
         (("absl-py", "--origin", "pypi:absl-py==1.4.0"), "cannot be the name of a project"),
+        (("../x", "--origin", "pypi:x==1", "--at", "lib"), "cannot be the name of a project"),
         (("absl_py", "--origin", "pypi:absl-py"), "names no release"),
+        (
+            ("six", "--origin", "debian:six==1.16.0-4"),
+            "Write upstream's version: debian:six==1.16.0",
+        ),
         (("absl_py", "--origin", "pypi:absl-py==9"), "no v9 of absl_py"),
         (("absl_py", "--origin", "pypi:absl-py==1.4.0", "--at", "lib"), "Use third_party/absl_py"),
         (("absl_py", "--origin", "pypi:absl-py==1.4.0", "--move", "src"), "not OLD/=NEW/"),
