@@ -4,7 +4,7 @@
 The text of a file does not show which of several identical lines was removed. Suppose upstream
 deletes one of three identical blocks, and the patch deletes lines of one of them. If both changed
 the same block, the patch has landed; if not, it must still be applied. A merge picks one alignment
-of the versions, which the code calls a reading. This module tries all other alignments between
+of the versions. This module tries all other alignments between
 lines that are unique in all versions, and compares their results.
 """
 
@@ -17,15 +17,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tools.importer.engine.align import Change, settle
+from tools.importer.engine.alignments import Alignments, alignments
 from tools.importer.engine.marks import Mark, mark_of
 from tools.importer.engine.merge import Merge
-from tools.importer.engine.readings import Readings, readings
 from tools.importer.engine.slide import slid
 from tools.importer.engine.stretches import Stretch, stretches
 from tools.importer.engine.text import Text
 
 # A range with more possible alignments than this counts as ambiguous.
-_READINGS = 64
+_MAX_ALIGNMENTS = 64
 # A line counts as moved if it swapped places with a line within this distance.
 _NEAR = 30
 # A window (the lines around a change that are examined) ends this many lines from the change,
@@ -180,8 +180,8 @@ def _doubt(window: _Window, result: Marks) -> int | None:
 
     The alignments agree only if merging with each of them gives `result`.
     """
-    upstream = readings(window.base, window.ours)
-    patch = readings(window.base, window.theirs)
+    upstream = alignments(window.base, window.ours)
+    patch = alignments(window.base, window.theirs)
     if upstream is None or patch is None:
         return 0 if result == window.ours else None
     out: list[Mark] = []
@@ -229,8 +229,8 @@ def _agreed(part: _Window, usual: Marks | None = None) -> Marks | _Clash | None:
         return part.ours
     if part.ours == part.theirs and not {*part.ours} <= {*part.base}:
         return part.ours  # both sides wrote the same new line here, so they made the same change
-    upstream = _some(readings(part.base, part.ours))
-    patch = _some(readings(part.base, part.theirs))
+    upstream = _some(alignments(part.base, part.ours))
+    patch = _some(alignments(part.base, part.theirs))
     if not upstream or not patch:
         return None
     if usual is None:
@@ -266,7 +266,7 @@ def _agrees(
     if usual == part.ours:
         # If both sides have the same text, they made the same change, even if each may have kept a
         # different one of several identical lines. If upstream changed more, its text does not show
-        # whether both removed the same lines, so compare all alignments (readings).
+        # whether both removed the same lines, so compare all alignments.
         agreeing = [theirs for theirs in alike if _merged(part, ours, theirs) == usual]
         if not agreeing or part.ours == part.theirs:
             return bool(agreeing)
@@ -312,10 +312,10 @@ def _slid_over(part: _Window, one: Sequence[Change], other: Sequence[Change]) ->
     }
 
 
-def _some(side: Readings | None) -> list[list[Change]]:
+def _some(side: Alignments | None) -> list[list[Change]]:
     """Return all possible alignments; [] if there are none or too many."""
-    some = list(itertools.islice(side.changes(), _READINGS + 1)) if side else []
-    return some if len(some) <= _READINGS else []
+    some = list(itertools.islice(side.changes(), _MAX_ALIGNMENTS + 1)) if side else []
+    return some if len(some) <= _MAX_ALIGNMENTS else []
 
 
 def _merged(part: _Window, ours: Sequence[Change], theirs: Sequence[Change]) -> Marks | _Clash:

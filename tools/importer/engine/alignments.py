@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Enumerate all readings of a short edit, that is, all possible alignments of its lines.
+"""Enumerate all possible alignments of the two versions of a short edit.
 
-A reading is a choice of the old lines that the new text kept. It keeps as many lines as possible.
-Any one of several identical lines may be the one that was kept.
+An alignment chooses the old lines that the new text kept, as many as possible. Any one
+of several identical lines may be the one that was kept.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _CELLS = 200_000
 
 
 @dataclass(frozen=True)
-class Readings:
-    """All alignments (readings) of `new` as an edit of `old`.
+class Alignments:
+    """All alignments of `new` as an edit of `old`.
 
     `kept` maps old lines to their new indices, for lines that every alignment keeps at the same
     index.
@@ -63,7 +63,7 @@ class Readings:
                     stack.append((line + 1, match + 1, [*places, (line, match)]))
 
 
-def readings(old: tuple[Mark, ...], new: tuple[Mark, ...]) -> Readings | None:
+def alignments(old: tuple[Mark, ...], new: tuple[Mark, ...]) -> Alignments | None:
     """Return the possible alignments of two short texts, or None if they are too long."""
     if len(old) * len(new) > _CELLS:
         return None
@@ -86,7 +86,7 @@ def readings(old: tuple[Mark, ...], new: tuple[Mark, ...]) -> Readings | None:
         ]
         if len(places) == 1:
             kept[index] = places[0]
-    return Readings(old, new, kept, rest)
+    return Alignments(old, new, kept, rest)
 
 
 def _common(old: Sequence[Mark], new: Sequence[Mark]) -> tuple[tuple[int, ...], ...]:
