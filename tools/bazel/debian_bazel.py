@@ -89,7 +89,7 @@ def _fetch(work: Path, *, version: str, lock: int) -> list[Path]:
 def _fetch_from(apt: private_apt.PrivateApt, *, version: str, debs: Path) -> list[Path]:
     apt.update()
     names = debian_prefix.wanted_packages()
-    index = apt.index(wanted=names)
+    index = apt.index(names=names)
     available = index.packages["bazel-bootstrap"].version
     if not re.match(rf"{re.escape(version)}(?![0-9.])", available):
         raise Unavailable(f"bazel-bootstrap is {available}, not {version}")

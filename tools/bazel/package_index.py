@@ -51,14 +51,14 @@ class PackageIndex:
         return package.name if package and package.section == "libs" else None
 
 
-def parse(dump: str, *, wanted: Iterable[str]) -> PackageIndex:
-    """Parse the output of `apt-cache dumpavail`, keeping packages in `wanted` and all libraries."""
-    names = set(wanted)
+def parse(dump: str, *, names: Iterable[str]) -> PackageIndex:
+    """Parse the output of `apt-cache dumpavail`, keeping packages in `names` and all libraries."""
+    selected = set(names)
     packages: dict[str, Package] = {}
     providers: dict[str, str] = {}
     for paragraph in dump.split("\n\n"):
         name = paragraph.partition("\n")[0].removeprefix("Package: ")
-        if name not in names and "\nSection: libs\n" not in f"{paragraph}\n":
+        if name not in selected and "\nSection: libs\n" not in f"{paragraph}\n":
             continue
         package = _package(paragraph)
         packages[package.name] = package

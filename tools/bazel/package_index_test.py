@@ -43,19 +43,19 @@ Depends: libalone9
 
 
 def test_follows_shared_libraries_only() -> None:
-    index = package_index.parse(_DUMP, wanted=["tool"])
+    index = package_index.parse(_DUMP, names=["tool"])
     # libtwo2 is found by its virtual name, and libthree3 as the first alternative. Compiler
     # packages are omitted.
     assert index.libraries_below(["tool"]) == ["libone1", "libthree3", "libtwo2", "libzero"]
 
 
 def test_a_cycle_ends() -> None:
-    index = package_index.parse(_DUMP, wanted=[])
+    index = package_index.parse(_DUMP, names=[])
     assert index.libraries_below(["libtwo2"]) == ["libone1", "libthree3"]
 
 
 def test_keeps_wanted_packages_of_any_section() -> None:
-    index = package_index.parse(_DUMP, wanted=["tool", "absent"])
+    index = package_index.parse(_DUMP, names=["tool", "absent"])
     assert index.packages["tool"].version == "7.7.1+ds-8"
     assert "compiler" not in index.packages
     assert "absent" not in index.packages

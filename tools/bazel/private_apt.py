@@ -94,11 +94,11 @@ class PrivateApt:
         # old or empty index.
         self._run("apt-get", "update", "-qq", "--error-on=any", seconds=_UPDATE_SECONDS)
 
-    def index(self, *, wanted: Sequence[str]) -> package_index.PackageIndex:
-        """Return the suite's index. Raises MissingPackageError if it lacks a requested package."""
+    def index(self, *, names: Sequence[str]) -> package_index.PackageIndex:
+        """Return the suite's index. Raises MissingPackageError if it lacks one of `names`."""
         dump = self._run("apt-cache", "dumpavail", seconds=60)
-        index = package_index.parse(dump, wanted=wanted)
-        missing = [name for name in wanted if name not in index.packages]
+        index = package_index.parse(dump, names=names)
+        missing = [name for name in names if name not in index.packages]
         if missing:
             raise MissingPackageError(f"no package {', '.join(missing)}")
         return index

@@ -82,7 +82,7 @@ def _apt(tmp_path: Path, archive: Path, lock: int, *, suite: str = "testing") ->
 def test_update_index_download(tmp_path: Path, archive: Path, lock: int) -> None:
     apt = _apt(tmp_path, archive, lock)
     apt.update()
-    assert apt.index(wanted=["one"]).packages["one"].version == "1:1.0-1"
+    assert apt.index(names=["one"]).packages["one"].version == "1:1.0-1"
     debs = apt.download(["one", "two"], into=tmp_path / "debs")
     for deb, name in zip(debs, ("one", "two"), strict=True):
         assert deb.read_bytes() == (archive / f"pool/{name}.deb").read_bytes()
@@ -154,7 +154,7 @@ def test_a_missing_package_is_named(tmp_path: Path, archive: Path, lock: int) ->
     apt = _apt(tmp_path, archive, lock)
     apt.update()
     with pytest.raises(MissingPackageError, match=r"^no package three, four$"):
-        apt.index(wanted=["one", "three", "four"])
+        apt.index(names=["one", "three", "four"])
 
 
 def test_a_missing_suite_is_an_error(tmp_path: Path, archive: Path, lock: int) -> None:
@@ -167,4 +167,4 @@ def test_the_machine_state_is_not_used(tmp_path: Path, archive: Path, lock: int)
     apt.update()
     # libc6 is in every host's own package index, but not in the test's archive.
     with pytest.raises(MissingPackageError):
-        apt.index(wanted=["libc6"])
+        apt.index(names=["libc6"])

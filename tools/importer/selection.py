@@ -49,15 +49,15 @@ class Selection:
         """
         table: dict[str, str] = {}
         for path in paths:
-            ours = self.ours(path)
-            if ours is None:
+            our_path = self.ours(path)
+            if our_path is None:
                 continue
-            if ours in table:
+            if our_path in table:
                 raise UserError(
-                    f"{where}: key 'move' puts both {table[ours]} and {path} at {ours}. Move one of"
-                    " them elsewhere, or leave it out with 'exclude'"
+                    f"{where}: key 'move' puts both {table[our_path]} and {path} at {our_path}. Move"
+                    " one of them elsewhere, or leave it out with 'exclude'"
                 )
-            table[ours] = path
+            table[our_path] = path
         return table
 
     def _moved(self, path: str) -> str:

@@ -13,7 +13,7 @@ _SOURCE = Selection(("x/**", "y.py"), ("x/tests/**", "**/*.md"), {"src/": ""})
 
 
 @pytest.mark.parametrize(
-    ("path", "ours"),
+    ("path", "our_path"),
     [
         ("src/x/a.py", "x/a.py"),
         ("x/a.py", "x/a.py"),
@@ -25,8 +25,8 @@ _SOURCE = Selection(("x/**", "y.py"), ("x/tests/**", "**/*.md"), {"src/": ""})
         ("srcx/a.py", None),
     ],
 )
-def test_which_files_and_where(path: str, ours: str | None) -> None:
-    assert _SOURCE.ours(path) == ours
+def test_which_files_and_where(path: str, our_path: str | None) -> None:
+    assert _SOURCE.ours(path) == our_path
 
 
 def test_the_longest_move_wins() -> None:
@@ -53,13 +53,13 @@ def test_a_file_comes_back_to_its_own_path(moves: dict[str, str], paths: set[str
         return
     assert len(selected.paths()) == len(paths)
     for path in paths:
-        ours = ours_in(selected, path)
-        assert ours is not None
-        assert selected.upstreams(ours) == path
-        assert selected.read(ours) == Blob(path.encode())
+        our_path = ours_in(selected, path)
+        assert our_path is not None
+        assert selected.upstreams(our_path) == path
+        assert selected.read(our_path) == Blob(path.encode())
         # upstreams() must be the inverse of ours() even for a file that only a patch adds.
-        new = selection.upstreams(f"{ours}.new")
-        assert selection.ours(new) in (f"{ours}.new", None) or new == f"{ours}.new"
+        new = selection.upstreams(f"{our_path}.new")
+        assert selection.ours(new) in (f"{our_path}.new", None) or new == f"{our_path}.new"
 
 
 def test_a_left_out_file_is_not_carried() -> None:

@@ -125,23 +125,23 @@ class _Reader:
         self.cut = bool(self.lines[-1])  # true if the last line does not end with a newline
         if not self.cut:
             self.lines.pop()
-        self.at = 0
+        self.position = 0
 
     def files(self) -> tuple[FileDiff, ...]:
         diffs: list[FileDiff] = []
-        while self.at < len(self.lines):
-            line, start = self.lines[self.at], self.at
+        while self.position < len(self.lines):
+            line, start = self.lines[self.position], self.position
             if line.startswith(b"diff --git "):
-                diffs.append(replace(self.git_file(), span=(start, self.at)))
+                diffs.append(replace(self.git_file(), span=(start, self.position)))
             elif self.at_pair():
-                diff = self.text_file(_Header(self.at))
-                diffs.append(replace(diff, span=(start, self.at)))
+                diff = self.text_file(_Header(self.position))
+                diffs.append(replace(diff, span=(start, self.position)))
             elif line.startswith(b"@@ "):
                 raise self.error("a hunk before any '---' and '+++' pair")
             elif line == _BINARY or line.startswith(b"Binary files "):
                 raise self.error("a binary change before any 'diff --git' line")
             else:
-                self.at += 1
+                self.position += 1
         complete = not self.cut or self.lines[-1].startswith(_NO_NEWLINE)
         if not complete and diffs and diffs[-1].span[1] == len(self.lines):
             raise self.error("the diff ends within a line: a part of it is missing", back=1)
@@ -151,10 +151,10 @@ class _Reader:
         return self.peek().startswith(b"--- ") and self.peek(1).startswith(b"+++ ")
 
     def git_file(self) -> FileDiff:
-        head = _Header(self.at, self.git_paths())
-        self.at += 1
-        while self.at < len(self.lines) and self.extended(head):
-            self.at += 1
+        head = _Header(self.position, self.git_paths())
+        self.position += 1
+        while self.position < len(self.lines) and self.extended(head):
+            self.position += 1
         self.check_header(head)
         if self.at_pair():
             return self.text_file(head)
@@ -180,8 +180,8 @@ class _Reader:
 
     def extended(self, head: _Header) -> bool:
         """Parse one extended header line. Return False if the line is not one."""
-        key, _, rest = self.lines[self.at].partition(b" ")
-        line = self.lines[self.at]
+        key, _, rest = self.lines[self.position].partition(b" ")
+        line = self.lines[self.position]
         if line.startswith((b"old mode ", b"deleted file mode ")):
             head.old_mode = self.mode(line)
             head.deleted = key == b"deleted"
@@ -223,7 +223,7 @@ class _Reader:
 
         If they differ, the file is renamed, and the rename lines state the paths.
         """
-        rest = self.lines[self.at][len(b"diff --git ") :]
+        rest = self.lines[self.position][len(b"diff --git ") :]
         quoted = _QUOTED.match(rest)
         if quoted is not None:
             old, new = self.unquoted(quoted[0]), self.unquoted(rest[quoted.end() + 1 :])
@@ -253,7 +253,7 @@ class _Reader:
             if not {old, new} <= {*head.paths, None}:
                 raise self.error(f"'{shown(new or old or '')}' is not what 'diff --git' names")
         hunks: list[Hunk] = []
-        while self.at < len(self.lines) and self.lines[self.at].startswith(b"@@ "):
+        while self.position < len(self.lines) and self.lines[self.position].startswith(b"@@ "):
             hunks.append(self.hunk())
         if not hunks:
             raise self.error(f"no hunk for '{shown(new or old or '')}'")
@@ -266,9 +266,9 @@ class _Reader:
         old, new = self.header_paths(head)
         if head.index is None or len(head.index[0]) != 40 or len(head.index[1]) != 40:
             raise self.error("a binary change needs an index line with full ids")
-        self.at += 1
+        self.position += 1
         try:
-            binary, self.at = read_binary(self.lines, self.at, *head.index)
+            binary, self.position = read_binary(self.lines, self.position, *head.index)
         except BinaryError as error:
             raise self.error(str(error)) from None
         return FileDiff(old, new, (), head.old_mode, head.new_mode, binary)
@@ -291,8 +291,8 @@ class _Reader:
         return None if head.created else old, None if head.deleted else new
 
     def path(self, prefix: bytes) -> str | None:
-        name = self.unquoted(self.lines[self.at][4:].split(b"\t", 1)[0])
-        self.at += 1
+        name = self.unquoted(self.lines[self.position][4:].split(b"\t", 1)[0])
+        self.position += 1
         if name == b"/dev/null":
             return None
         if not name.startswith(prefix):
@@ -312,21 +312,21 @@ class _Reader:
             raise self.error(str(error), back=back) from None
 
     def hunk(self) -> Hunk:
-        head = _HUNK.match(self.lines[self.at])
+        head = _HUNK.match(self.lines[self.position])
         if head is None:
-            raise self.error(f"'{shown(self.lines[self.at])}' is not a hunk header")
-        start = self.at
+            raise self.error(f"'{shown(self.lines[self.position])}' is not a hunk header")
+        start = self.position
         old_left, new_left = (int(head[n]) if head[n] is not None else 1 for n in (2, 4))
-        self.at += 1
+        self.position += 1
         old: list[bytes] = []
         new: list[bytes] = []
         edits: list[Edit] = []
         since: tuple[int, int] | None = None  # the start of the current run of changes
         added = 0
         while old_left or new_left or self.peek().startswith(_NO_NEWLINE):
-            if self.at >= len(self.lines):
+            if self.position >= len(self.lines):
                 raise self.error("the hunk ends before the line counts of its header", index=start)
-            line = self.lines[self.at]
+            line = self.lines[self.position]
             mark, body = line[:1], line[1:] + b"\n"
             if line.startswith(_NO_NEWLINE):
                 self.drop_newline(old, new)
@@ -351,7 +351,7 @@ class _Reader:
                 raise self.error(
                     "the hunk disagrees with the line counts of its header", index=start
                 )
-            self.at += 1
+            self.position += 1
         if since is not None:
             edits.append(Edit(since[0], len(old), since[1], len(new)))
         if any(not line.endswith(b"\n") for side in (old, new) for line in side[:-1]):
@@ -359,7 +359,7 @@ class _Reader:
         return Hunk(int(head[1]), tuple(old), tuple(new), added, tuple(edits), head[5])
 
     def drop_newline(self, old: list[bytes], new: list[bytes]) -> None:
-        mark = self.lines[self.at - 1][:1]
+        mark = self.lines[self.position - 1][:1]
         sides = {b"-": (old,), b"+": (new,), b" ": (old, new)}.get(mark, ())
         if not sides:
             raise self.error("'\\ No newline' follows no line")
@@ -367,7 +367,7 @@ class _Reader:
             side[-1] = side[-1][:-1]
 
     def peek(self, ahead: int = 0) -> bytes:
-        return self.lines[self.at + ahead] if self.at + ahead < len(self.lines) else b""
+        return self.lines[self.position + ahead] if self.position + ahead < len(self.lines) else b""
 
     def error(self, message: str, *, back: int = 0, index: int | None = None) -> DiffError:
-        return DiffError((self.at if index is None else index) - back + 1, message)
+        return DiffError((self.position if index is None else index) - back + 1, message)

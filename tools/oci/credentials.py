@@ -44,9 +44,9 @@ def find(registry: str, environ: Mapping[str, str]) -> Credentials | None:
             continue
         except (OSError, ValueError) as error:
             raise CredentialsError(f"{path}: not readable as JSON ({error}); correct it") from None
-        found = _in_config(config, registry, path, environ)
-        if found:
-            return found
+        credentials = _in_config(config, registry, path, environ)
+        if credentials:
+            return credentials
     return None
 
 
@@ -76,9 +76,9 @@ def _in_config(
             return _of_entry(entry, key, path)
     if config.get("credsStore"):
         for key in keys:
-            found = _ask(config["credsStore"], key, environ)
-            if found:
-                return found
+            credentials = _ask(config["credsStore"], key, environ)
+            if credentials:
+                return credentials
     return None
 
 

@@ -60,9 +60,9 @@ def test_identity_tokens(environ: dict[str, str]) -> None:
     _write(path, {"credsStore": "test"})
     assert find("token", environ) == Credentials(identity_token="t")
     _write(path, {"auths": {"host": {"auth": _AUTH, "identitytoken": "i"}}})
-    found = find("host", environ)
-    assert found is not None
-    assert found.identity_token == "i"
+    credentials = find("host", environ)
+    assert credentials is not None
+    assert credentials.identity_token == "i"
 
 
 def test_the_first_file_that_knows_the_registry_is_used(

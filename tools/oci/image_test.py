@@ -133,8 +133,8 @@ def test_an_image_can_be_the_base(tmp_path: Path) -> None:
     )
     image = read_image(tmp_path / "two")
     titles = [row["created_by"] for row in image.config["history"]]
-    ours = ["interpreter", "libraries", "programs"]
-    assert titles == ["libc", *ours, *ours]
+    own_layers = ["interpreter", "libraries", "programs"]
+    assert titles == ["libc", *own_layers, *own_layers]
     assert {"KEPT=1", "PATH=/app:/bin"} <= set(image.config["config"]["Env"])
     assert image.config["config"]["Entrypoint"] == ["/app/above.par"]
 

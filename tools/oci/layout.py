@@ -111,26 +111,26 @@ class Layout:
 
     def image(self) -> Image:
         """Return the image for PLATFORM. Raises LayoutError unless there is exactly one."""
-        found = self._images(self.manifests())
-        if len(found) != 1:
+        images = self._images(self.manifests())
+        if len(images) != 1:
             platform = "/".join((PLATFORM["os"], PLATFORM["architecture"]))
             raise LayoutError(
-                f"{self.directory}: found {len(found)} images for {platform}, expected one"
+                f"{self.directory}: found {len(images)} images for {platform}, expected one"
             )
-        manifest = json.loads(self.read(found[0]))
+        manifest = json.loads(self.read(images[0]))
         config = json.loads(self.read(Descriptor.parse(manifest["config"])))
-        return Image(found[0], manifest, config)
+        return Image(images[0], manifest, config)
 
     def _images(self, rows: list[Descriptor]) -> list[Descriptor]:
-        found = []
+        images = []
         for row in rows:
             platform = dict(row.more).get("platform") or PLATFORM
             if row.media_type == INDEX:
                 nested = json.loads(self.read(row))["manifests"]
-                found += self._images([Descriptor.parse(value) for value in nested])
+                images += self._images([Descriptor.parse(value) for value in nested])
             elif row.media_type == MANIFEST and PLATFORM.items() <= platform.items():
-                found.append(row)
-        return found
+                images.append(row)
+        return images
 
 
 def blobs_of(manifest: dict[str, Any]) -> list[Descriptor]:

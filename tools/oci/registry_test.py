@@ -93,8 +93,8 @@ def test_statements_name_the_image(registry: str, image: Path) -> None:
     digest = Layout(image / "image").image().descriptor.digest
     data, _ = _get(registry, f"team/stated/manifests/{digest.replace(':', '-')}")
     rows = json.loads(data)["manifests"]
-    kinds = [row["artifactType"] for row in rows]
-    assert kinds == ["application/spdx+json", "application/vnd.in-toto+json"]
+    artifact_types = [row["artifactType"] for row in rows]
+    assert artifact_types == ["application/spdx+json", "application/vnd.in-toto+json"]
     for row in rows:
         manifest = json.loads(_get(registry, f"team/stated/manifests/{row['digest']}")[0])
         assert manifest["subject"]["digest"] == digest
@@ -178,5 +178,5 @@ def test_an_address_that_is_none_is_refused(text: str) -> None:
 )
 def test_an_address(text: str, expected: tuple[Any, ...]) -> None:
     reference = Reference.parse(text)
-    found = (reference.registry, reference.repository, reference.tag, reference.is_loopback)
-    assert found == expected
+    parts = (reference.registry, reference.repository, reference.tag, reference.is_loopback)
+    assert parts == expected

@@ -93,7 +93,7 @@ def _packaged(distribution: str, *places: str) -> str:
         installed = importlib.metadata.distribution(distribution)
     except importlib.metadata.PackageNotFoundError as error:
         raise _missing(distribution) from error
-    paths = [os.path.realpath(str(installed.locate_file(place))) for place in places]
+    paths = [os.path.realpath(str(installed.locate_file(file))) for file in places]
     for path in paths:
         if os.access(path, os.X_OK):
             return path

@@ -73,7 +73,7 @@ def attempts(events: pathlib.Path) -> list[Attempt]:
         ResultsError: the file is missing, or is not an event file from Bazel.
     """
     latest: dict[tuple[str, int, int], tuple[int, Attempt]] = {}
-    kinds: dict[str, str] = {}
+    rule_kinds: dict[str, str] = {}
     try:
         lines = events.read_text(encoding="utf-8").splitlines()
     except OSError as error:
@@ -84,7 +84,7 @@ def attempts(events: pathlib.Path) -> list[Attempt]:
         except json.JSONDecodeError as error:
             raise ResultsError(f"{events}:{number}: {error}; bazel was stopped") from error
         if "configured" in event:
-            kinds[event["id"]["targetConfigured"]["label"]] = event["configured"]["targetKind"]
+            rule_kinds[event["id"]["targetConfigured"]["label"]] = event["configured"]["targetKind"]
         if "testResult" not in event:
             continue
         identity = event["id"]["testResult"]
@@ -92,7 +92,7 @@ def attempts(events: pathlib.Path) -> list[Attempt]:
         shard = (label, identity.get("run", 1), identity.get("shard", 1))
         turn = identity.get("attempt", 1)
         if turn >= latest.get(shard, (0, None))[0]:
-            latest[shard] = (turn, _attempt(label, kinds.get(label, ""), event["testResult"]))
+            latest[shard] = (turn, _attempt(label, rule_kinds.get(label, ""), event["testResult"]))
     return [attempt for _, (_, attempt) in sorted(latest.items(), key=lambda item: item[0])]
 
 

@@ -11,7 +11,7 @@ from tools.importer.origins.origin_fixtures import commit_files, make_sdist
 
 
 @pytest.mark.parametrize(
-    ("text", "tag", "kind", "settings", "wanted"),
+    ("text", "tag", "kind", "settings", "expected"),
     [
         ("pypi:absl-py==1.4.0", None, "sdist", {"project": "absl-py"}, ("v1.4.0", "v{version}")),
         ("wheel:x==2", "x-2", "wheel", {"project": "x"}, ("x-2", "x-{version}")),
@@ -26,10 +26,10 @@ def test_named_origins(
     tag: str,
     kind: str,
     settings: dict[str, str],
-    wanted: tuple[str, str],
+    expected: tuple[str, str],
 ) -> None:
     first = parse_origin(text, tag, None, tmp_path)
-    assert (first.kind, first.settings, (first.tag, first.tags)) == (kind, settings, wanted)
+    assert (first.kind, first.settings, (first.tag, first.tags)) == (kind, settings, expected)
 
 
 def test_paths(tmp_path: Path) -> None:

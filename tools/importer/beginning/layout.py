@@ -29,7 +29,7 @@ def layout_of(tree: Snapshot) -> Layout:
     if any(path.endswith(".dist-info/METADATA") for path in paths):
         return Layout()
     move = {"src/": ""} if any(re.fullmatch(r"src/[^/]+/.+\.py", path) for path in paths) else {}
-    moved = {ours for path in paths if (ours := Selection(move=move).ours(path))}
+    moved = {new_path for path in paths if (new_path := Selection(move=move).ours(path))}
     names = _listed(tree) or _found(moved)
     include = [f"{name}/**" for name in names if any(path.startswith(f"{name}/") for path in moved)]
     include += [f"{name}.py" for name in names if f"{name}.py" in moved]

@@ -62,9 +62,9 @@ def forecast_of(project: Project, news: News, report: Report, *, every: bool) ->
     """
     from tools.importer.origins import resolve
 
-    wanted = [("--tag", "tag", tag) for tag in (news.tags if every else news.tags[-1:])]
-    wanted += [("--ref", "ref", branch) for branch in news.heads]
-    if not wanted:
+    revisions = [("--tag", "tag", tag) for tag in (news.tags if every else news.tags[-1:])]
+    revisions += [("--ref", "ref", branch) for branch in news.heads]
+    if not revisions:
         return None
     series = load_series(project.series_of(news.current))
     known = read_known_calls(project)
@@ -73,7 +73,7 @@ def forecast_of(project: Project, news: News, report: Report, *, every: bool) ->
         target_of(
             series, base, f"{option} {name}", resolve(project, _Silent(report), **{key: name})
         )
-        for option, key, name in wanted
+        for option, key, name in revisions
     )
     return measure(
         series,
@@ -89,8 +89,8 @@ def _newest_release(project: Project) -> str | None:
     from tools.importer.origins import order_of
 
     labels = (path.parent.name for path in project.series.glob("*/series"))
-    found = [label for label in labels if project.version_of(label) is not None]
-    return max(found, key=order_of, default=None)
+    releases = [label for label in labels if project.version_of(label) is not None]
+    return max(releases, key=order_of, default=None)
 
 
 def target_of(series: Series, base: Base, options: str, snapshot: Snapshot) -> Target:

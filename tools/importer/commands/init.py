@@ -73,7 +73,7 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     if licence:
         settings["licence"] = {"expression": licence}
     project = parse_project(workspace, args.name, settings)
-    assert isinstance(upstream, OriginSnapshot), "an origin has made it"
+    assert isinstance(upstream, OriginSnapshot), "origins return OriginSnapshots"
     tree = select(project, upstream)
     if not tree.paths():
         raise UserError(

@@ -202,10 +202,10 @@ def test_fsspec_over_two_releases(index: _Index, scheme: str) -> None:
 def test_accelerate_over_two_releases(index: _Index, scheme: str) -> None:
     index.publish("accelerate", _ACCELERATE, src=True)
     index.ok("init", "accelerate", "--origin", f"{scheme}:accelerate==1.10.0")
-    index.patch("accelerate", "Know the device tpu", "accelerate/state.py", _DEVICE)
+    index.patch("accelerate", "Support the tpu device", "accelerate/state.py", _DEVICE)
     first = index.pin("accelerate")
     out = index.ok("--tag", "v1.11.0")
-    assert "know-the-device-tpu.patch" in out
+    assert "support-the-tpu-device.patch" in out
     assert index.added("accelerate", "v1.11.0").endswith(f"\n{_DEVICE[1]}\n")
     pin = index.pin("accelerate")
     assert pin["version"] == "1.11.0"
@@ -219,10 +219,10 @@ def test_accelerate_moves_from_sdists_to_wheels(index: _Index) -> None:
     """The sdist and the wheel have the same paths, because `src/` is stripped."""
     index.publish("accelerate", _ACCELERATE, src=True)
     index.ok("init", "accelerate", "--origin", "pypi:accelerate==1.10.0")
-    index.patch("accelerate", "Know the device tpu", "accelerate/state.py", _DEVICE)
+    index.patch("accelerate", "Support the tpu device", "accelerate/state.py", _DEVICE)
     sdist = index.ok("--tag", "v1.11.0")
-    assert "know-the-device-tpu.patch" in sdist
-    patch = index.root / "patches/accelerate/v1.11.0/know-the-device-tpu.patch"
+    assert "support-the-tpu-device.patch" in sdist
+    patch = index.root / "patches/accelerate/v1.11.0/support-the-tpu-device.patch"
     text = patch.read_text()
     assert "current_accelerator" in text
     settings = index.root / "third_party/accelerate/import.json"

@@ -13,7 +13,7 @@ from tools.importer import rewrites
 from tools.importer.commands.sample_workspace import SampleWorkspace, make_workspace
 from tools.importer.engine import base_files, record_base
 from tools.importer.origins.local import TreeOrigin
-from tools.importer.origins.origin import Wanted
+from tools.importer.origins.origin import Revision
 from tools.importer.report import make_report
 from tools.importer.series import load_series
 
@@ -38,7 +38,7 @@ def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SampleWorkspace:
 def _release(sample: SampleWorkspace, files: dict[str, str]) -> None:
     """Write the release, and record it as the base of the patch series."""
     tree = sample.release("v1", files)
-    snapshot = TreeOrigin(tree, make_report(as_json=True)).find(Wanted("v1", None))
+    snapshot = TreeOrigin(tree, make_report(as_json=True)).find(Revision("v1", None))
     directory = sample.root / "patches/torch/v1"
     for name, data in base_files(record_base(load_series(directory), snapshot)).items():
         (directory / name).write_bytes(data)

@@ -12,10 +12,10 @@ from tools.importer.editing import open_release
 from tools.importer.engine import apply_to_snapshot
 from tools.importer.errors import ExitCode
 from tools.importer.git_repo import (
+    Destination,
     LocalEditsError,
     Outcome,
     Person,
-    Place,
     Repository,
     Result,
     Source,
@@ -79,12 +79,12 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     )
     branch = f"refs/heads/{args.branch.removeprefix('refs/heads/')}" if args.branch else None
     keep = [_KEEP.format(project=project.name)] if args.keep is None else args.keep
-    place = Place(args.at, keep, branch)
+    destination = Destination(args.at, keep, branch)
     try:
         result = vendor(
             repository,
             source,
-            place,
+            destination,
             author=author,
             when=datetime.datetime.now(datetime.UTC),
             report=report,
@@ -93,7 +93,7 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     except LocalEditsError as error:
         if not args.fixup:
             raise
-        return _fix_up(context, error, context.cwd / args.fixup, place.at)
+        return _fix_up(context, error, context.cwd / args.fixup, destination.path)
     finally:
         repository.close()
     return _tell(context, result, repository)
@@ -121,7 +121,7 @@ def _tell(context: Context, result: Result, repository: Repository) -> ExitCode:
         f"{len(difference.added)} added, {len(difference.changed)} changed, "
         f"{len(difference.deleted)} deleted"
     )
-    where = f"{repository.place} {result.ref.removeprefix('refs/heads/')}"
+    where = f"{repository.path} {result.ref.removeprefix('refs/heads/')}"
     commit = f" {result.commit[:12]}" if result.commit else ""
     report.say(f"{where}: {result.outcome.value}{commit}: {counts}")
     report.result(

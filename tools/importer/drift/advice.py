@@ -35,14 +35,14 @@ class Attention:
     patch: str
     outcome: Outcome
     where: str
-    found: str
+    details: str
     next_step: str
 
     @property
     def line(self) -> str:
         """Return the problem, its location, the details and the next step on one line."""
         where = f" in {self.where}" if self.where else ""
-        detail = f": {self.found}" if self.found else ""
+        detail = f": {self.details}" if self.details else ""
         head = f"{self.release}: {self.patch}: {self.outcome.value}{where}{detail}"
         return f"{head}. {self.next_step}" if self.next_step else head
 

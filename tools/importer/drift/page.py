@@ -17,7 +17,7 @@ from tools.importer.drift.table import Cell, FileCell, Release, Row, Table
 from tools.importer.drift.text import shown, summary, title
 from tools.importer.engine import Outcome, Pair
 
-# Each outcome also has a symbol, for readers who cannot distinguish the colors.
+# Each outcome also has a sign, for readers who cannot distinguish the colors.
 _SIGNS = {
     Outcome.CLEAN: "✓",
     Outcome.OFFSET: "↕",
@@ -144,7 +144,7 @@ def _items(table: Table, prefix: str, *, project: str = "") -> list[str]:
     return [
         f"<li>{_badge(item.outcome)} {name}<b>{_text(item.release)}</b> "
         f'<a href="#{_anchor(prefix, item.patch)}-{columns[item.release]}">'
-        f"{_text(item.patch)}</a>{_where(item)}: {_text(item.found)}. "
+        f"{_text(item.patch)}</a>{_where(item)}: {_text(item.details)}. "
         f'<span class="next">{_marked_up(item.next_step)}</span></li>\n'
         for item in attention(table)
     ]
@@ -220,10 +220,10 @@ def _file(file: FileCell) -> str:
 def _sides(pairs: Sequence[Pair]) -> str:
     rows = []
     for pair in pairs:
-        kinds = ("", "") if pair.same else ("cut", "add")
+        classes = ("", "") if pair.same else ("cut", "add")
         cells = "".join(
             f'<td><code class="{kind}">{_text(text or "", keep=_TAB)}</code></td>'
-            for kind, text in zip(kinds, (pair.patch, pair.upstream), strict=True)
+            for kind, text in zip(classes, (pair.patch, pair.upstream), strict=True)
         )
         rows.append(f"<tr>{cells}</tr>\n")
     head = '<tr><th scope="col">the patch</th><th scope="col">upstream</th></tr>\n'

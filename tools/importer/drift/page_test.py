@@ -111,7 +111,7 @@ def test_text_of_others_stays_text() -> None:
 
 
 @pytest.mark.parametrize("outcome", Outcome, ids=str)
-def test_each_outcome_has_a_word_a_sign_and_a_colour(outcome: Outcome) -> None:
+def test_each_outcome_has_a_word_a_sign_and_a_color(outcome: Outcome) -> None:
     page = to_page(_every_outcome())
     name = f"o-{outcome.value.replace(' ', '-')}"
     (sign,) = set(re.findall(rf'class="o {name}"[^>]*><span aria-hidden="true">(.)</span> ', page))
@@ -140,9 +140,9 @@ def _contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def _light(colour: str) -> float:
+def _light(color: str) -> float:
     """Return the relative luminance of an sRGB color."""
-    parts = [int(colour[index : index + 2], 16) / 255 for index in (1, 3, 5)]
+    parts = [int(color[index : index + 2], 16) / 255 for index in (1, 3, 5)]
     red, green, blue = (
         part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
     )

@@ -48,7 +48,7 @@ def test_the_whole_text(tmp_path: Path) -> None:
     )
 
 
-def test_a_terminal_gets_colours_and_the_same_words(tmp_path: Path) -> None:
+def test_a_terminal_gets_colors_and_the_same_words(tmp_path: Path) -> None:
     table = _table(tmp_path)
     shown = to_terminal(table, width=200)
     assert "\x1b[1;35mfile gone\x1b[0m" in shown

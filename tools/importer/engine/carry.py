@@ -121,7 +121,6 @@ class _Work:
     ours: dict[str, Blob | None] = field(default_factory=dict)
     landed: set[str] = field(default_factory=set)
     moved: dict[str, str] = field(default_factory=dict)
-    found: dict[str, Found] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.history = History(self.series, self.base, self.new, self.old)
@@ -135,7 +134,7 @@ class _Work:
         if patch.name in self.landed:
             self.history.advance(patch)
             return PatchResult(
-                patch, Outcome.LANDED, (), None, "upstream has it, with its neighbours"
+                patch, Outcome.LANDED, (), None, "upstream has it, with its neighbors"
             )
         files = self.merged(patch)
         outcome, note = _together(files)
@@ -321,8 +320,8 @@ class _Work:
         return tuple(settled), stops[0] if stops else Outcome.RESOLVED
 
     def landed_together(self, index: int) -> bool:
-        """Return whether upstream contains this patch and all later patches to the same lines."""
-        group = self.history.neighbours(index)
+        """Return whether upstream has this patch and the later patches to the same lines."""
+        group = self.history.neighbors(index)
         paths = {path for patch in group for diff in patch.files for path in diff.paths}
         if not all(path in self.ours or self.new.carries(path) for path in paths):
             return False  # this origin lacks a file, so it cannot show whether the group landed

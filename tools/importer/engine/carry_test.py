@@ -87,7 +87,7 @@ _CASES: list[_Case] = [
         "landed",
     ),
     (
-        "landed, with neighbours of both sides rewritten",
+        "landed, with neighbors of both sides rewritten",
         {"a": _TEXT},
         {"p": {"a": _PATCHED}},
         {"a": _with(_PATCHED, l19="other 19\n", l21="other 21\n")},

@@ -61,14 +61,14 @@ def judge(
             f"its lines stand at several places near line {doubt + 1} of the old file, and upstream "
             "changed one of those"
         )
-    places = [_place(base, ours, hunk, matches) for hunk in hunks]
-    if any(place is None for place in places):
+    offsets = [_place(base, ours, hunk, matches) for hunk in hunks]
+    if any(offset is None for offset in offsets):
         landed = len(merge.edits) < sum(len(hunk.edits) for hunk in hunks)
         return Outcome.THREE_WAY, "lines around it changed" + (
             "; upstream has a part of it" if landed else ""
         )
-    if any(place for place in places):
-        return Outcome.OFFSET, f"moved by {places[0] or next(filter(None, places)):+d} lines"
+    if any(offset for offset in offsets):
+        return Outcome.OFFSET, f"moved by {offsets[0] or next(filter(None, offsets)):+d} lines"
     return Outcome.CLEAN, ""
 
 

@@ -51,8 +51,8 @@ def _series(directory: Path, *versions: list[str]) -> Series:
 def _edited(lines: list[str], source: random.Random) -> list[str]:
     out = list(lines)
     while out == lines:
-        at = source.randrange(len(out))
-        out[at : at + source.randrange(3)] = [
+        index = source.randrange(len(out))
+        out[index : index + source.randrange(3)] = [
             f"new {source.randrange(1000)}" for _ in range(source.randrange(3))
         ]
     return out

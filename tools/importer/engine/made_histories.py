@@ -199,6 +199,6 @@ class _Maker:
     def copy(self, version: Version) -> Version:
         """Copy some lines to another position."""
         start, stop = self.some(version, 8)
-        place = self.chance.randint(0, len(version))
+        target = self.chance.randint(0, len(version))
         new = [self.line(line.text.decode()) for line in version[start:stop]]
-        return (*version[:place], *new, *version[place:])
+        return (*version[:target], *new, *version[target:])

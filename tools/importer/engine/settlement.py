@@ -3,9 +3,8 @@
 
 The key of a conflict covers the lines of base, upstream and patch, from the nearest unique line
 above each of the patch's changes to the nearest one below it. Line numbers, paths and the rest of
-the file do not matter. Equal keys mean that the user saw the same conflict between the same
-surrounding lines. A resolution can be reused only if it changes nothing outside the conflict
-markers.
+the file do not matter. Equal keys mean that the user saw the same lines between the same
+neighbors. A resolution can be reused only if it changes nothing outside the conflict markers.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ _NEAR = 8
 class _Place:
     """A run of a hunk's lines in a file: the index of its first line, and its length."""
 
-    at: int
+    index: int
     size: int
 
 
@@ -58,7 +58,7 @@ def whereabouts(
         for first, marks in pieces:
             match = _find(hunk, marks)
             if match is not None:
-                return f"its lines are at line {first + match.at + 1} now"
+                return f"its lines are at line {first + match.index + 1} now"
         for path, text in others.items():
             match = _find(hunk, text.marks)
             if match is not None:
@@ -72,7 +72,7 @@ def whereabouts(
 
 
 def _in_file(path: str, match: _Place) -> str:
-    return f"its lines are in '{shown(path)}' at line {match.at + 1} now"
+    return f"its lines are in '{shown(path)}' at line {match.index + 1} now"
 
 
 def _find(hunk: Hunk, marks: Sequence[Mark]) -> _Place | None:

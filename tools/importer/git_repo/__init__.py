@@ -15,11 +15,11 @@ from tools.importer.git_repo.upstream_history import (
     open_history,
 )
 from tools.importer.git_repo.vendor import (
+    Destination,
     Difference,
     Edit,
     LocalEditsError,
     Outcome,
-    Place,
     Result,
     Source,
     vendor,
@@ -28,6 +28,7 @@ from tools.importer.git_repo.vendor import (
 __all__ = [
     "Arrival",
     "CommitSnapshot",
+    "Destination",
     "Difference",
     "Edit",
     "Exported",
@@ -38,7 +39,6 @@ __all__ = [
     "Person",
     "PickConflictError",
     "Picked",
-    "Place",
     "Repository",
     "Result",
     "Source",

@@ -65,4 +65,4 @@ class BlobWriter:
         status = process.returncode
         if status:
             text = stderr.decode("utf-8", "replace")
-            raise problem(_COMMAND, self._repository.place, status, text)
+            raise problem(_COMMAND, self._repository.path, status, text)

@@ -21,7 +21,7 @@ class CommitSnapshot:
         self.pin: Mapping[str, object] = {
             "kind": "git",
             "tag": None,
-            "url": os.fspath(repository.place),
+            "url": os.fspath(repository.path),
             "ref": commit,
             "commit": commit,
         }

@@ -25,7 +25,7 @@ def check_destination(destination: str, repository: Repository, commit: str | No
     fault = path_fault(path) or ("it has a line end" if "\n" in path else None)
     if fault:
         raise UserError(
-            f"--at {destination}: {fault}. Give a directory below {repository.place}, "
+            f"--at {destination}: {fault}. Give a directory below {repository.path}, "
             "such as third_party/py/torch"
         )
     parts = path.split("/")
@@ -34,7 +34,7 @@ def check_destination(destination: str, repository: Repository, commit: str | No
         here = "/".join(parts[: depth + 1])
         if repository.work_tree and (repository.work_tree / here).is_symlink():
             raise UserError(
-                f"--at {destination}: {here} is a symbolic link in {repository.place}. "
+                f"--at {destination}: {here} is a symbolic link in {repository.path}. "
                 "Name the directory that it stands for"
             )
         if commit is None:
@@ -46,7 +46,7 @@ def check_destination(destination: str, repository: Repository, commit: str | No
         elif entry.mode != TREE:
             kind = {SYMLINK: "a symbolic link", "160000": "a submodule"}.get(entry.mode, "a file")
             raise UserError(
-                f"--at {destination}: {here} is {kind} in {repository.place}. Name a directory of its own"
+                f"--at {destination}: {here} is {kind} in {repository.path}. Name a directory of its own"
             )
     return path
 

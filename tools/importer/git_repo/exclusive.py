@@ -42,7 +42,7 @@ def exclusive(repository: Repository) -> Iterator[None]:
         if error.errno not in _MACHINE:
             raise  # a bug in the importer, not a failure of the environment
         raise EnvironmentProblem(
-            f"{error.filename or repository.place}: {error.strerror}. "
+            f"{error.filename or repository.path}: {error.strerror}. "
             "Fix that and run it again: it continues where it stopped"
         ) from error
 
@@ -56,7 +56,7 @@ def _held(repository: Repository) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UserError(
-                f"{repository.place}: another import is running here. Wait until it ends"
+                f"{repository.path}: another import is running here. Wait until it ends"
             ) from None
         for leftover in repository.git_dir.glob(f"{STAGING}*"):
             if leftover.is_dir():

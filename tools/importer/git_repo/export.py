@@ -76,8 +76,8 @@ def export_branches(
     Pull request descriptions are written to `bodies`. A patch that cannot be exported does not stop
     the others.
     """
-    wanted = {patch.name for patch in offer.patches if patch.header["Reason"] == "upstream"}
-    if not wanted:
+    chosen = {patch.name for patch in offer.patches if patch.header["Reason"] == "upstream"}
+    if not chosen:
         return []
     with exclusive(repository):
         start = _start(repository, offer)
@@ -87,12 +87,12 @@ def export_branches(
             offer.selection,
             label=upstream.label,
             natives=False,
-            where=str(repository.place),
+            where=str(repository.path),
         )
         work = _Branches(repository, offer, tree, start, person, when)
         carried = carry(offer.series, offer.base, work.start, keep_going=True)
         return [
-            work.export(result, bodies) for result in carried.results if result.patch.name in wanted
+            work.export(result, bodies) for result in carried.results if result.patch.name in chosen
         ]
 
 
@@ -216,7 +216,7 @@ def _start(repository: Repository, offer: Offer) -> str:
         commit = repository.find(offer.onto)
         if commit is None:
             raise UserError(
-                f"--onto {offer.onto}: no such revision in {repository.place}. Fetch it there first"
+                f"--onto {offer.onto}: no such revision in {repository.path}. Fetch it there first"
             )
         return commit
     for name in (offer.base.commit, *_MAIN):
@@ -224,7 +224,7 @@ def _start(repository: Repository, offer: Offer) -> str:
         if commit:
             return commit
     raise UserError(
-        f"{repository.place}: no commit to begin a branch at. Fetch upstream's main, or use --onto"
+        f"{repository.path}: no commit to begin a branch at. Fetch upstream's main, or use --onto"
     )
 
 

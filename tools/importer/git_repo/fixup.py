@@ -24,5 +24,5 @@ def fixup_patch(edits: Sequence[Edit], destination: str) -> bytes:
     header = _HEADER.format(subject=f"Local edits of {destination}").encode(
         "utf-8", "surrogateescape"
     )
-    changes = [Change(edit.path, edit.path, edit.recorded, edit.found) for edit in edits]
+    changes = [Change(edit.path, edit.path, edit.recorded, edit.current) for edit in edits]
     return render_patch(header, changes)

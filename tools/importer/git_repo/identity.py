@@ -14,11 +14,11 @@ def configured_person(repository: Repository) -> Person:
     """Return git's user.name and user.email. Raises UserError if either is not set."""
     values: list[str] = []
     for key, example in (("user.name", "Ada Lovelace"), ("user.email", "ada@example.org")):
-        value = person_setting(repository.place, key)
+        value = person_setting(repository.path, key)
         if value is None:
             raise UserError(
-                f"{repository.place}: git's {key} is not set, and upstream takes no commit without "
-                f'a Signed-off-by line. Run: git -C {repository.place} config {key} "{example}"'
+                f"{repository.path}: git's {key} is not set, and upstream takes no commit without "
+                f'a Signed-off-by line. Run: git -C {repository.path} config {key} "{example}"'
             )
         values.append(value)
     return Person(*values)

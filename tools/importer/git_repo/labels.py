@@ -33,7 +33,7 @@ class Labels:
 
     project: str
     tag: str
-    at: str
+    destination: str
     keep: tuple[str, ...]
     tree: str
     series: str
@@ -45,7 +45,7 @@ class Labels:
         rows += [
             ("Imported-Project", self.project),
             ("Imported-Tag", self.tag),
-            ("Imported-At", self.at),
+            ("Imported-At", self.destination),
             *(("Imported-Keep", glob) for glob in self.keep),
             ("Imported-Tree", self.tree),
             ("Series-Digest", self.series),
@@ -64,7 +64,7 @@ def parse_labels(message: str) -> Labels | None:
         return Labels(
             project=fields["Imported-Project"][-1],
             tag=fields["Imported-Tag"][-1],
-            at=fields["Imported-At"][-1],
+            destination=fields["Imported-At"][-1],
             keep=tuple(fields.get("Imported-Keep", ())),
             tree=fields["Imported-Tree"][-1],
             series=fields["Series-Digest"][-1],
@@ -104,6 +104,6 @@ def last_vendored(repository: Repository, commit: str, destination: str) -> Vend
         for text in out.decode("utf-8", "surrogateescape").split("\0"):
             name, _, message = text.lstrip("\n").partition("\n")
             labels = parse_labels(message)
-            if labels and labels.at == destination:
+            if labels and labels.destination == destination:
                 return Vendored(name, labels)
         skip += _PAGE

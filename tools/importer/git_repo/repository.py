@@ -84,8 +84,8 @@ class Repository:
         raise UserError(f"{path}: not the top of a git repository. {hint}")
 
     @property
-    def place(self) -> Path:
-        """Return the directory by which messages refer to the repository."""
+    def path(self) -> Path:
+        """Return the directory that stands for the repository in messages."""
         return self.work_tree or self.git_dir
 
     def find(self, name: str, kind: str = "commit") -> str | None:
@@ -263,10 +263,10 @@ class Repository:
         if now != old:
             target = now[:12] if now else "gone"
             raise UserError(
-                f"{self.place}: another process changed {ref}: it is now {target}; nothing was done. "
+                f"{self.path}: another process changed {ref}: it is now {target}; nothing was done. "
                 "Run it again"
             )
-        raise problem(command, self.place, status, stderr)
+        raise problem(command, self.path, status, stderr)
 
     @contextmanager
     def staging(self) -> Iterator[Path]:
@@ -287,11 +287,11 @@ class Repository:
     def _answer(self, oid: str) -> bytes:
         head = self._reader.stdout.readline().split()
         if len(head) != 3:
-            raise EnvironmentProblem(f"git cat-file in {self.place}: no object {oid}")
+            raise EnvironmentProblem(f"git cat-file in {self.path}: no object {oid}")
         size = int(head[2])
         data: bytes = self._reader.stdout.read(size + 1)
         if len(data) != size + 1:
-            raise EnvironmentProblem(f"git cat-file in {self.place}: object {oid} is cut short")
+            raise EnvironmentProblem(f"git cat-file in {self.path}: object {oid} is cut short")
         return data[:-1]
 
     def _list(self, treeish: str, *options: str) -> dict[str, TreeEntry]:
@@ -313,7 +313,7 @@ class Repository:
         out = self.git.run("config", "--get", "extensions.objectFormat", accept=(0, 1))
         if out.strip() not in (b"", b"sha1"):
             raise UserError(
-                f"{self.place}: its objects are {_text(out).strip()}, upstream's are sha1. "
+                f"{self.path}: its objects are {_text(out).strip()}, upstream's are sha1. "
                 "Use a repository made with --object-format=sha1"
             )
         return self

@@ -45,10 +45,10 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Place:
-    """The destination directory `at`. `branch` is a full ref; None means the checked-out branch."""
+class Destination:
+    """The directory to vendor to. `branch` is a full ref; None means the checked-out branch."""
 
-    at: str
+    path: str
     keep: Sequence[str] = ()
     branch: str | None = None
 
@@ -84,11 +84,11 @@ class Result:
 
 @dataclass(frozen=True)
 class Edit:
-    """A file that was edited since it was vendored. `recorded` is its vendored version."""
+    """A file that was edited since it was vendored: its vendored and its current version."""
 
     path: str
     recorded: Blob | None
-    found: Blob | None
+    current: Blob | None
 
 
 class LocalEditsError(UserError):
@@ -102,7 +102,7 @@ class LocalEditsError(UserError):
 def vendor(
     repository: Repository,
     source: Source,
-    place: Place,
+    destination: Destination,
     *,
     author: Person,
     when: datetime.datetime,
@@ -111,31 +111,31 @@ def vendor(
 ) -> Result:
     """Vendor `source`. Raises UserError or LocalEditsError before anything has changed."""
     with exclusive(repository):
-        return _Vendoring(repository, source, place, report).run(author, when, dry_run)
+        return _Vendoring(repository, source, destination, report).run(author, when, dry_run)
 
 
 class _Vendoring:
     def __init__(
-        self, repository: Repository, source: Source, place: Place, report: Report
+        self, repository: Repository, source: Source, destination: Destination, report: Report
     ) -> None:
         self.repository = repository
         self.source = source
         self.report = report
-        self.keep = Globs(place.keep)
-        self.ref, self.checkout = self._branch(place)
+        self.keep = Globs(destination.keep)
+        self.ref, self.checkout = self._branch(destination)
         self.old = repository.find(self.ref)
         self.head = self.old or repository.find("HEAD")  # a new branch starts at HEAD
-        self.at = check_destination(place.at, repository, self.head)
+        self.destination = check_destination(destination.path, repository, self.head)
         self.origin = f"{source.project} {source.tag}"
 
     def run(self, author: Person, when: datetime.datetime, dry_run: bool) -> Result:
         caught_up = self._catch_up(dry_run)
         if self.checkout:
-            self.checkout.check_clean(self.at, self.keep)
+            self.checkout.check_clean(self.destination, self.keep)
         present = self._files(self.head)
         kept = {path: entry for path, entry in present.items() if path in self.keep}
         current = {path: entry for path, entry in present.items() if path not in self.keep}
-        last = last_vendored(self.repository, self.head, self.at) if self.head else None
+        last = last_vendored(self.repository, self.head, self.destination) if self.head else None
         self._check_edits(current, last)
 
         with BlobWriter(self.repository) as writer:
@@ -154,7 +154,7 @@ class _Vendoring:
         tree = self.repository.write_tree(upcoming)
         full = self.repository.write_tree({**kept, **upcoming}) if kept else tree
         commit = self.repository.commit(
-            self.repository.graft(self.head, self.at, full),
+            self.repository.graft(self.head, self.destination, full),
             [self.head] if self.head else [],
             self._message(self._labels(tree)),
             author=author,
@@ -163,11 +163,11 @@ class _Vendoring:
         self._publish(commit, self._plan(present, {**kept, **upcoming}))
         return Result(Outcome.COMMITTED, self.ref, commit, difference, caught_up)
 
-    def _branch(self, place: Place) -> tuple[str, Checkout | None]:
+    def _branch(self, destination: Destination) -> tuple[str, Checkout | None]:
         """Return the ref to move, and the checkout to update with it if the ref is checked out."""
-        where = self.repository.place
+        where = self.repository.path
         current = self.repository.current_branch()
-        ref = place.branch or current
+        ref = destination.branch or current
         if ref is None:
             raise UserError(
                 f"{where}: no branch is checked out (HEAD is detached). Check one out, "
@@ -200,8 +200,8 @@ class _Vendoring:
         if last:
             if last.labels.project != self.source.project:
                 raise UserError(
-                    f"{self.repository.place}: {self.at} holds {last.labels.project}, vendored by "
-                    f"{last.commit[:12]}. Give {self.source.project} a directory of its own"
+                    f"{self.repository.path}: {self.destination} holds "
+                    f"{last.labels.project}, vendored by {last.commit[:12]}. Give {self.source.project} a directory of its own"
                 )
             recorded: Files = self._recorded(last)
             since = f"since {last.commit[:12]} ({last.labels.tag})"
@@ -224,8 +224,8 @@ class _Vendoring:
             return
         read = self.repository.read
         raise LocalEditsError(
-            f"{self.repository.place}: {len(edits)} edited below {self.at} outside the patches, "
-            f"{since}: {names(edits)}. Make them a patch (--fixup FILE writes it) or undo them there",
+            f"{self.repository.path}: {len(edits)} edited below {self.destination} outside "
+            f"the patches, {since}: {names(edits)}. Make them a patch (--fixup FILE writes it) or undo them there",
             tuple(Edit(path, read(recorded.get(path)), read(current.get(path))) for path in edits),
         )
 
@@ -234,15 +234,15 @@ class _Vendoring:
         tree = last.labels.tree
         if self.repository.find(tree, "tree"):
             return self.repository.files(tree)
-        # The tree recorded in the label omits the kept files, so no commit refers to it, and git gc
-        # may have deleted it.
+        # The labeled tree omits the kept files, so no commit contains it, and git gc may have
+        # deleted it.
         kept = Globs(last.labels.keep)
         files = {
             path: entry for path, entry in self._files(last.commit).items() if path not in kept
         }
         if self.repository.write_tree(files) != tree:
             raise UserError(
-                f"{self.repository.place}: {last.commit[:12]} does not hold the tree of its label "
+                f"{self.repository.path}: {last.commit[:12]} does not hold the tree of its label "
                 f"Imported-Tree: {tree}. It was edited after it was vendored: restore it, or remove "
                 f"its labels and vendor {last.labels.tag} again, which shows the edits"
             )
@@ -276,25 +276,25 @@ class _Vendoring:
         """Plan and check the update of the working tree, before anything is changed."""
         if self.checkout is None:
             return None
-        return self.checkout.plan(changes_between(old, new, self.at))
+        return self.checkout.plan(changes_between(old, new, self.destination))
 
     def _publish(self, commit: str, plan: Plan | None) -> None:
         if self.checkout:
-            write_pending(self.repository, Pending(self.ref, self.old, commit, self.at))
+            write_pending(self.repository, Pending(self.ref, self.old, commit, self.destination))
         self.repository.move(self.ref, commit, self.old, f"vendor: {self.origin}")
         if self.checkout and plan:
             self.checkout.follow(plan, self.report)
             clear_pending(self.repository)
 
     def _files(self, commit: str | None) -> dict[str, TreeEntry]:
-        return self.repository.files_at(commit, self.at)
+        return self.repository.files_at(commit, self.destination)
 
     def _labels(self, tree: str) -> Labels:
         source = self.source
         return Labels(
             source.project,
             source.tag,
-            self.at,
+            self.destination,
             self.keep.globs,
             tree,
             source.series,

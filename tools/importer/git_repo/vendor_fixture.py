@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.importer.git_repo import Person, Place, Result, Source, vendor
+from tools.importer.git_repo import Destination, Person, Result, Source, vendor
 from tools.importer.git_repo.git_fixture import Lines, commit_files, git, new_repository, opened
 from tools.importer.snapshot import EXECUTABLE, SYMLINK, Blob, DictSnapshot
 
@@ -44,7 +44,7 @@ def bring(
         return vendor(
             repository,
             upstream,
-            Place(destination, keep, branch),
+            Destination(destination, keep, branch),
             author=WHO,
             when=WHEN,
             report=Lines(),

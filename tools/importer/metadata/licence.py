@@ -123,8 +123,8 @@ def _text(snapshot: Snapshot | None, path: str) -> bytes | None:
 def _place(snapshot: Snapshot, path: str) -> str:
     """Return the path of a licence file, which in a wheel is under .dist-info."""
     if snapshot.read(path) is None:
-        place = re.compile(rf"[^/]+\.dist-info/(licenses/)?{re.escape(path)}")
-        return next((each for each in sorted(snapshot.paths()) if place.fullmatch(each)), path)
+        pattern = re.compile(rf"[^/]+\.dist-info/(licenses/)?{re.escape(path)}")
+        return next((each for each in sorted(snapshot.paths()) if pattern.fullmatch(each)), path)
     return path
 
 
@@ -167,7 +167,7 @@ def _first_change(before: list[bytes], after: list[bytes]) -> str:
 
 
 def _lines(text: bytes) -> list[bytes]:
-    """Return the lines with whitespace normalized."""
+    """Return the lines with white space normalized."""
     return [b" ".join(line.split()) for line in text.removeprefix(_MARK).split(b"\n")]
 
 

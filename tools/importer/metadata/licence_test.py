@@ -25,23 +25,23 @@ _OTHER = b"Copyright (c) 2016 Somebody\n\nYou may do\nwhat we like.\nPay first.\
 
 
 class Tree(DictSnapshot):
-    """A snapshot of a few files, from an origin that can contain only the paths in `kinds`."""
+    """A snapshot of a few files, from an origin that can contain only the paths in `carried`."""
 
     def __init__(
         self,
         label: str,
         files: Mapping[str, Blob],
-        kinds: Collection[str] = ("LICENSE", "NOTICE"),
+        carried: Collection[str] = ("LICENSE", "NOTICE"),
     ) -> None:
         super().__init__(label, files)
-        self._kinds = kinds
+        self._carried = carried
 
     def carries(self, path: str) -> bool:
-        return path in self._kinds
+        return path in self._carried
 
 
-def _tree(label: str, kinds: Collection[str] = ("LICENSE", "NOTICE"), **files: bytes) -> Tree:
-    return Tree(label, {path: Blob(data) for path, data in files.items()}, kinds)
+def _tree(label: str, carried: Collection[str] = ("LICENSE", "NOTICE"), **files: bytes) -> Tree:
+    return Tree(label, {path: Blob(data) for path, data in files.items()}, carried)
 
 
 def _record(**texts: bytes) -> LicenceRecord:
@@ -122,7 +122,7 @@ def test_a_file_that_is_gone_or_new_upstream_stops() -> None:
 
 
 def test_what_an_origin_does_not_carry_is_no_change() -> None:
-    wheel = _tree("v2", kinds=("LICENSE",), LICENSE=_TEXT)
+    wheel = _tree("v2", carried=("LICENSE",), LICENSE=_TEXT)
     source = _tree("v3", LICENSE=_TEXT, NOTICE=_OTHER)
     recorded = _record(LICENSE=_TEXT, NOTICE=_OTHER)
     assert check_licence(source, wheel, recorded=recorded, acknowledged=False) == recorded

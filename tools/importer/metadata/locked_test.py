@@ -16,8 +16,8 @@ def _root(tmp_path: Path) -> Path:
     return sample_workspace.make(tmp_path)
 
 
-def _licences(root: Path, **kinds: dict[str, str]) -> None:
-    (root / "third_party" / "licences.json").write_text(json.dumps(kinds))
+def _licences(root: Path, **licences: dict[str, str]) -> None:
+    (root / "third_party" / "licences.json").write_text(json.dumps(licences))
 
 
 def test_wheels_of_the_lock(root: Path) -> None:

@@ -165,13 +165,13 @@ def test_it_is_dated_by_the_last_upgrade() -> None:
 )
 def test_tools_are_no_part_of_what_is_shipped(name: str, kind: str) -> None:
     tool = replace(_INVENTORY, vendored=[(replace(_ZLIB, name=name), _ABOUT)])
-    kinds = {
+    relationships = {
         row["relationshipType"]
         for row in _document(tool)["relationships"]
         if f"SPDXRef-vendored-{name}" in (row["spdxElementId"], row["relatedSpdxElement"])
         and "SPDXRef-workspace" in (row["spdxElementId"], row["relatedSpdxElement"])
     }
-    assert kinds == {kind}
+    assert relationships == {kind}
 
 
 @pytest.mark.parametrize(

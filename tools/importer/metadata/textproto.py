@@ -96,36 +96,36 @@ def _escaped(character: str) -> str:
 class _Reader:
     def __init__(self, text: str) -> None:
         self.tokens = list(_tokens(text))
-        self.at = 0
+        self.position = 0
 
     def message(self, *, open_at: int | None) -> Message:
         """Read fields up to the closing brace of the block, or to the end if `open_at` is None."""
         fields: list[Field] = []
         while True:
-            kind, text, line = self.tokens[self.at]
+            kind, text, line = self.tokens[self.position]
             if kind == "end" and open_at is not None:
                 raise TextprotoError(open_at, "this block has no closing brace")
             if kind == "end" or (text == "}" and open_at is not None):
                 return tuple(fields)
             if kind != "word":
                 raise TextprotoError(line, f"{text} stands where a field's name should be")
-            self.at += 1
+            self.position += 1
             fields.append(Field(text, self.value(text, line)))
-            if self.tokens[self.at][1] in (",", ";"):
-                self.at += 1
+            if self.tokens[self.position][1] in (",", ";"):
+                self.position += 1
 
     def value(self, name: str, line: int) -> Value:
-        colon = self.tokens[self.at][1] == ":"
-        self.at += colon
-        kind, text, _ = self.tokens[self.at]
+        colon = self.tokens[self.position][1] == ":"
+        self.position += colon
+        kind, text, _ = self.tokens[self.position]
         if text == "{":
-            self.at += 1
+            self.position += 1
             inner = self.message(open_at=line)
-            self.at += 1
+            self.position += 1
             return inner
         if not colon:
             raise TextprotoError(line, f"'{name}' needs a colon and a value, or a block")
-        self.at += 1
+        self.position += 1
         if kind == "number":
             return int(text)
         if kind == "word":
@@ -135,9 +135,9 @@ class _Reader:
         raise TextprotoError(line, f"'{name}' has no value")
 
     def pieces(self) -> Iterator[str]:
-        while self.tokens[self.at][0] == "text":
-            _, text, line = self.tokens[self.at]
-            self.at += 1
+        while self.tokens[self.position][0] == "text":
+            _, text, line = self.tokens[self.position]
+            self.position += 1
             yield _unescaped(text, line)
 
 

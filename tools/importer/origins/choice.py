@@ -21,7 +21,7 @@ from tools.importer.origins.origin import (
     Origin,
     OriginSnapshot,
     Pin,
-    Wanted,
+    Revision,
     near,
     text_of,
 )
@@ -53,16 +53,16 @@ def resolve(
     `wheel`, `git`, ...), `git+URL`, a directory, a repository or an archive. Raises a UserError
     naming similar tags if the tag is unknown, and EnvironmentProblem if no origin can be reached.
     """
-    wanted = Wanted(tag, ref, project.version_of(tag) if tag else None)
+    revision = Revision(tag, ref, project.version_of(tag) if tag else None)
     _check_style(project, tag)
     cache = user_cache()
-    candidates = _candidates(project, report, cache, wanted, origin)
+    candidates = _candidates(project, report, cache, revision, origin)
     passed: list[str] = []
     missing: list[NotHereError] = []
     forbidden: list[ConstrainedError] = []
     for candidate in candidates:
         try:
-            snapshot = candidate.find(wanted)
+            snapshot = candidate.find(revision)
         except NotHereError as error:
             missing.append(error)
             passed.append(f"{candidate.title}: {error}")
@@ -80,9 +80,9 @@ def resolve(
             _tell(report, chosen, candidate, passed)
             return chosen
     if forbidden:
-        # Report only the version constraint, because the user can fix it by changing one setting.
-        raise UserError(f"{wanted.name} of {project.name}: {forbidden[-1]}")
-    raise _failure(project, wanted, missing, passed)
+        # Report only the constraint, because the user can fix it by changing one setting.
+        raise UserError(f"{revision.name} of {project.name}: {forbidden[-1]}")
+    raise _failure(project, revision, missing, passed)
 
 
 def open_pin(project: Project, report: Report, pin: Pin) -> OriginSnapshot:
@@ -135,10 +135,10 @@ def select(project: Project, snapshot: OriginSnapshot) -> OriginSnapshot:
 
 
 def _candidates(
-    project: Project, report: Report, cache: Cache, wanted: Wanted, origin: str | None
+    project: Project, report: Report, cache: Cache, revision: Revision, origin: str | None
 ) -> Sequence[Origin]:
-    if origin is None and wanted.version is None:
-        return _git(project, report, cache)  # all other origins provide only releases
+    if origin is None and revision.version is None:
+        return _git(project, report, cache)  # all other origins have only releases
     if origin is None:
         wheels = _wheels(project, report, cache)
         return [
@@ -265,16 +265,16 @@ def _tell(
 
 
 def _failure(
-    project: Project, wanted: Wanted, missing: Sequence[NotHereError], passed: Sequence[str]
+    project: Project, revision: Revision, missing: Sequence[NotHereError], passed: Sequence[str]
 ) -> Exception:
     reasons = "; ".join(passed) or f"import.json of {project.name} names no origin"
     reached = len(passed) == len(missing) or any(error.complete for error in missing)
     if not missing or not reached:
         return EnvironmentProblem(
-            f"{wanted.name} of {project.name} is out of reach: {reasons}. Point --origin at a mirror,"
+            f"{revision.name} of {project.name} is out of reach: {reasons}. Point --origin at a mirror,"
             " a directory or an archive"
         )
     known = [name for error in missing for name in error.known]
-    misses = near(wanted.name, known)
+    misses = near(revision.name, known)
     hint = f"Did you mean {', '.join(misses)}?" if misses else "See the releases of the project"
-    return UserError(f"no {wanted.name} of {project.name}: {reasons}. {hint}")
+    return UserError(f"no {revision.name} of {project.name}: {reasons}. {hint}")

@@ -13,7 +13,7 @@ from tools.importer.errors import EnvironmentProblem, UserError
 from tools.importer.origins import choice, open_pin, resolve
 from tools.importer.origins.cache import CacheProblem, user_cache
 from tools.importer.origins.local import TreeOrigin
-from tools.importer.origins.origin import NotHereError, OriginSnapshot, Pin, Wanted
+from tools.importer.origins.origin import NotHereError, OriginSnapshot, Pin, Revision
 from tools.importer.origins.origin_fixtures import Lines, make_project
 from tools.importer.project import Project
 
@@ -25,10 +25,10 @@ class _Fated:
     title: str
     fate: Exception | Path
 
-    def find(self, wanted: Wanted) -> OriginSnapshot:
+    def find(self, revision: Revision) -> OriginSnapshot:
         if isinstance(self.fate, Exception):
             raise self.fate
-        return TreeOrigin(self.fate, Lines()).find(wanted)
+        return TreeOrigin(self.fate, Lines()).find(revision)
 
     def open(self, pin: Pin) -> OriginSnapshot:
         raise AssertionError
@@ -146,15 +146,15 @@ def test_the_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     cache = user_cache()
 
-    def titles(wanted: Wanted, origin: str | None = None) -> list[str]:
-        candidates = choice._candidates(project, Lines(), cache, wanted, origin)
+    def titles(revision: Revision, origin: str | None = None) -> list[str]:
+        candidates = choice._candidates(project, Lines(), cache, revision, origin)
         return [candidate.title for candidate in candidates]
 
     wheels = ["the build's wheel", "another platform's wheel, for its sources"]
-    assert titles(Wanted(tag="v1.0")) == [wheels[0], "git", "Debian's source package", wheels[1]]
-    assert titles(Wanted(ref="main")) == titles(Wanted(tag="ciflow/x")) == ["git"]
-    assert titles(Wanted(tag="v1.0"), "wheel") == wheels
-    assert titles(Wanted(tag="v1.0"), "debian") == ["Debian's source package"]
+    assert titles(Revision(tag="v1.0")) == [wheels[0], "git", "Debian's source package", wheels[1]]
+    assert titles(Revision(ref="main")) == titles(Revision(tag="ciflow/x")) == ["git"]
+    assert titles(Revision(tag="v1.0"), "wheel") == wheels
+    assert titles(Revision(tag="v1.0"), "debian") == ["Debian's source package"]
 
 
 def test_an_origin_without_settings(project: Project) -> None:

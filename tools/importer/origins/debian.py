@@ -14,7 +14,7 @@ from tools.importer.archives.zip_tree import ArchiveSnapshot
 from tools.importer.errors import EnvironmentProblem, UserError
 from tools.importer.origins.cache import Cache
 from tools.importer.origins.debian_source import DebianArchive, SourceFile
-from tools.importer.origins.origin import NotHereError, Pin, Wanted, text_of
+from tools.importer.origins.origin import NotHereError, Pin, Revision, text_of
 from tools.importer.report import Report
 
 KIND = "debian"
@@ -34,13 +34,13 @@ class DebianOrigin:
         self._package, self._cache, self._report = package, cache, report
         self._archive = archive or DebianArchive(cache)
 
-    def find(self, wanted: Wanted) -> ArchiveSnapshot:
-        if wanted.version is None:
+    def find(self, revision: Revision) -> ArchiveSnapshot:
+        if revision.version is None:
             raise NotHereError(
-                f"{wanted.name} is not the tag of a release, and Debian packs releases"
+                f"{revision.name} is not the tag of a release, and Debian packs releases"
             )
         with self._report.progress("Asking Debian's source indexes"):
-            source = self._archive.find(self._package, wanted.version)
+            source = self._archive.find(self._package, revision.version)
         parts = {
             role: next((file for file in source.files if pattern.fullmatch(file.name)), None)
             for role, pattern in (("upstream", _UPSTREAM), ("packaging", _PACKAGING))
@@ -53,7 +53,7 @@ class DebianOrigin:
             )
         pin = {
             "kind": KIND,
-            "tag": wanted.tag,
+            "tag": revision.tag,
             "package": self._package,
             "version": source.version,
             "files": {file.name: file.sha256 for file in files},

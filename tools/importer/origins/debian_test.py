@@ -19,7 +19,7 @@ from tools.importer.errors import EnvironmentProblem
 from tools.importer.origins.cache import Cache
 from tools.importer.origins.debian import DebianOrigin, left_out
 from tools.importer.origins.debian_source import DebianArchive, upstream_version
-from tools.importer.origins.origin import NotHereError, Wanted
+from tools.importer.origins.origin import NotHereError, Revision
 from tools.importer.origins.origin_fixtures import Lines
 from tools.importer.snapshot import EXECUTABLE, Blob
 
@@ -134,7 +134,7 @@ def _origin(
 @needs_apt
 def test_the_suite_that_has_the_version(tmp_path: Path, mirror: Path) -> None:
     for tag, version in (("v2.6.0", "2.6.0+dfsg-7"), ("v2.14.1", "2.14.1+dfsg-1")):
-        tree = _origin(tmp_path, mirror).find(Wanted(tag=tag))
+        tree = _origin(tmp_path, mirror).find(Revision(tag=tag))
         assert sorted(tree.paths()) == ["run", "test/t.py", "torch/x.py"]
         assert tree.read("torch/x.py") == Blob(version.encode())
         assert tree.read("run") == Blob(b"#!", EXECUTABLE)
@@ -147,7 +147,7 @@ def test_the_suite_that_has_the_version(tmp_path: Path, mirror: Path) -> None:
 
 @needs_apt
 def test_the_pin_names_files_and_hashes(tmp_path: Path, mirror: Path) -> None:
-    tree = _origin(tmp_path, mirror).find(Wanted(tag="v2.6.0"))
+    tree = _origin(tmp_path, mirror).find(Revision(tag="v2.6.0"))
     pool = mirror / "pool/main/p/pytorch"
     names = ("pytorch_2.6.0+dfsg.orig.tar.xz", "pytorch_2.6.0+dfsg-7.debian.tar.xz")
     assert tree.pin == {
@@ -161,7 +161,7 @@ def test_the_pin_names_files_and_hashes(tmp_path: Path, mirror: Path) -> None:
 
 @needs_apt
 def test_a_pin_needs_the_pool_only_and_then_nothing(tmp_path: Path, mirror: Path) -> None:
-    pin = _origin(tmp_path / "one", mirror).find(Wanted(tag="v2.6.0")).pin
+    pin = _origin(tmp_path / "one", mirror).find(Revision(tag="v2.6.0")).pin
     shutil.rmtree(mirror / "dists")
     again = _origin(tmp_path / "two", mirror).open(pin)
     assert again.read("torch/x.py") == Blob(b"2.6.0+dfsg-7")
@@ -175,7 +175,7 @@ def test_a_pin_needs_the_pool_only_and_then_nothing(tmp_path: Path, mirror: Path
 
 @needs_apt
 def test_other_bytes_in_the_pool_are_refused(tmp_path: Path, mirror: Path) -> None:
-    pin = _origin(tmp_path / "one", mirror).find(Wanted(tag="v2.6.0")).pin
+    pin = _origin(tmp_path / "one", mirror).find(Revision(tag="v2.6.0")).pin
     file = mirror / "pool/main/p/pytorch/pytorch_2.6.0+dfsg.orig.tar.xz"
     file.write_bytes(file.read_bytes()[::-1])
     with pytest.raises(EnvironmentProblem, match="Hash Sum mismatch") as caught:
@@ -187,17 +187,17 @@ def test_other_bytes_in_the_pool_are_refused(tmp_path: Path, mirror: Path) -> No
 @needs_apt
 def test_a_version_that_debian_does_not_have(tmp_path: Path, mirror: Path) -> None:
     with pytest.raises(NotHereError, match=r"no pytorch 2\.13\.0 in Debian's stable, testing") as e:
-        _origin(tmp_path, mirror).find(Wanted(tag="v2.13.0"))
+        _origin(tmp_path, mirror).find(Revision(tag="v2.13.0"))
     assert e.value.known == ("v2.6.0", "v2.14.1")
     with pytest.raises(NotHereError, match="main is not the tag of a release"):
-        _origin(tmp_path, mirror).find(Wanted(ref="main"))
+        _origin(tmp_path, mirror).find(Revision(ref="main"))
 
 
 @needs_apt
 def test_a_mirror_out_of_reach(tmp_path: Path) -> None:
     nowhere = Path("/nowhere")
     with pytest.raises(EnvironmentProblem, match=r"stable at copy:/nowhere: apt-get: exit 100: E:"):
-        _origin(tmp_path, nowhere, ("stable",)).find(Wanted(tag="v2.6.0"))
+        _origin(tmp_path, nowhere, ("stable",)).find(Revision(tag="v2.6.0"))
 
 
 @needs_apt
@@ -211,5 +211,5 @@ def test_the_machines_apt_is_not_touched(tmp_path: Path, mirror: Path) -> None:
         )
 
     before = state()
-    _origin(tmp_path, mirror).find(Wanted(tag="v2.6.0"))
+    _origin(tmp_path, mirror).find(Revision(tag="v2.6.0"))
     assert state() == before

@@ -12,7 +12,7 @@ from tools.importer.archives.safe_path import check_link, check_path
 from tools.importer.errors import EnvironmentProblem, UserError
 from tools.importer.origins.cache import Cache
 from tools.importer.origins.git_mirror import GitError, GitMirror
-from tools.importer.origins.origin import NotHereError, Pin, Wanted, optional_text, text_of
+from tools.importer.origins.origin import NotHereError, Pin, Revision, optional_text, text_of
 from tools.importer.report import Report
 from tools.importer.snapshot import MODES, SYMLINK, Blob
 
@@ -33,24 +33,24 @@ class GitOrigin:
     def __init__(self, url: str, cache: Cache, report: Report) -> None:
         self._url, self._cache, self._report = url, cache, report
 
-    def find(self, wanted: Wanted) -> GitSnapshot:
+    def find(self, revision: Revision) -> GitSnapshot:
         mirror = GitMirror(self._url, self._cache)
         try:
             with self._report.progress(f"Asking {mirror.url}"):
-                name, commit = _resolve(mirror, wanted)
-            with self._report.progress(f"Fetching {wanted.name} from {mirror.url}"):
+                name, commit = _resolve(mirror, revision)
+            with self._report.progress(f"Fetching {revision.name} from {mirror.url}"):
                 mirror.fetch(commit)
                 # The id may be that of a tag object, so peel it to the commit.
                 commit = (
                     mirror.read("rev-parse", ["--verify", f"{commit}^{{commit}}"]).decode().strip()
                 )
         except GitError as error:
-            if _COMMIT.fullmatch(wanted.name) and "not our ref" in error.words:
-                raise NotHereError(f"no commit {wanted.name} in {mirror.url}") from error
+            if _COMMIT.fullmatch(revision.name) and "not our ref" in error.words:
+                raise NotHereError(f"no commit {revision.name} in {mirror.url}") from error
             raise EnvironmentProblem(f"{mirror.url}: {error}") from error
         pin = {
             "kind": KIND,
-            "tag": wanted.tag,
+            "tag": revision.tag,
             "url": mirror.url,
             "ref": name,
             "commit": commit,
@@ -140,17 +140,17 @@ def _snapshot(mirror: GitMirror, pin: Pin) -> GitSnapshot:
         ) from error
 
 
-def _resolve(mirror: GitMirror, wanted: Wanted) -> tuple[str, str]:
+def _resolve(mirror: GitMirror, revision: Revision) -> tuple[str, str]:
     """Return the full name and the peeled id of a ref.
 
     Raises NotHereError if the origin lacks it, and GitError if git fails.
     """
-    if wanted.ref is not None and _COMMIT.fullmatch(wanted.ref):
-        return wanted.ref, wanted.ref
-    if wanted.tag is not None:
-        names = [f"refs/tags/{wanted.tag}"]
-    elif wanted.ref is not None:
-        names = [f"refs/heads/{wanted.ref}", f"refs/tags/{wanted.ref}", wanted.ref]
+    if revision.ref is not None and _COMMIT.fullmatch(revision.ref):
+        return revision.ref, revision.ref
+    if revision.tag is not None:
+        names = [f"refs/tags/{revision.tag}"]
+    elif revision.ref is not None:
+        names = [f"refs/heads/{revision.ref}", f"refs/tags/{revision.ref}", revision.ref]
     else:
         names = ["HEAD"]
     refs = mirror.refs(*names, *(name + _PEELED for name in names))
@@ -158,15 +158,17 @@ def _resolve(mirror: GitMirror, wanted: Wanted) -> tuple[str, str]:
         commit = refs.get(name + _PEELED) or refs.get(name)
         if commit:
             return name, commit
-    if wanted.ref is not None and _SHORT_COMMIT.fullmatch(wanted.ref):
-        commit = mirror.expand(wanted.ref)
+    if revision.ref is not None and _SHORT_COMMIT.fullmatch(revision.ref):
+        commit = mirror.expand(revision.ref)
         if commit:
             return commit, commit
     known = [
         name for name in mirror.refs("refs/tags/*", "refs/heads/*") if not name.endswith(_PEELED)
     ]
     short = [name.split("/", 2)[2] for name in known]
-    raise NotHereError(f"no {wanted.name} among the {len(short)} refs of {mirror.url}", known=short)
+    raise NotHereError(
+        f"no {revision.name} among the {len(short)} refs of {mirror.url}", known=short
+    )
 
 
 def _gone(mirror: GitMirror, pin: Pin, commit: str, error: GitError) -> Exception:

@@ -13,7 +13,7 @@ from tools.importer.archives.safe_path import check_link
 from tools.importer.archives.zip_tree import ArchiveSnapshot
 from tools.importer.errors import UserError
 from tools.importer.origins.cache import Cache
-from tools.importer.origins.origin import Pin, Wanted, text_of
+from tools.importer.origins.origin import Pin, Revision, text_of
 from tools.importer.report import Report
 from tools.importer.snapshot import SYMLINK, Blob
 from tools.importer.tree import Entry, entry_of, file_digest, hash_entries
@@ -31,10 +31,10 @@ class ArchiveOrigin:
     def __init__(self, file: Path | None, cache: Cache, report: Report) -> None:
         self._path, self._cache, self._report = file, cache, report
 
-    def find(self, wanted: Wanted) -> ArchiveSnapshot:
+    def find(self, revision: Revision) -> ArchiveSnapshot:
         file = self._named()
         sha256 = _digest(file)
-        label = wanted.tag or f"archive-{sha256[:_SHORT]}"
+        label = revision.tag or f"archive-{sha256[:_SHORT]}"
         pin = {"kind": ARCHIVE_KIND, "tag": label, "path": os.fspath(file), "sha256": sha256}
         return self._snapshot(pin, file)
 
@@ -72,12 +72,12 @@ class TreeOrigin:
     def __init__(self, directory: Path | None, report: Report) -> None:
         self._path, self._report = directory, report
 
-    def find(self, wanted: Wanted) -> TreeSnapshot:
+    def find(self, revision: Revision) -> TreeSnapshot:
         if self._path is None:
             raise UserError("no directory is named. Give --origin its path")
         entries = self._entries(self._path)
         digest = hash_entries(entries)
-        label = wanted.tag or f"tree-{digest[:_SHORT]}"
+        label = revision.tag or f"tree-{digest[:_SHORT]}"
         pin = {"kind": TREE_KIND, "tag": label, "path": os.fspath(self._path), "hash": digest}
         return TreeSnapshot(self._path, entries, pin)
 

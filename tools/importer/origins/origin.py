@@ -19,7 +19,7 @@ _RELEASE = re.compile(r"v?(\d+(?:\.\d+)*(?:[-.]?(?:a|b|rc|post)\d+)?)")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Revision:
     """A request for a release tag, or for a git ref or commit.
 
     If both are None, the latest state is requested. `release` is the version in the tag, according
@@ -78,7 +78,7 @@ class Origin(Protocol):
     def title(self) -> str:
         """Return the display name of this kind of origin, for messages."""
 
-    def find(self, wanted: Wanted) -> OriginSnapshot:
+    def find(self, revision: Revision) -> OriginSnapshot:
         """Fetch a release.
 
         Raises NotHereError if the origin lacks it, EnvironmentProblem if the origin cannot be

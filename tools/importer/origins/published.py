@@ -17,7 +17,7 @@ from tools.importer.archives.zip_tree import ArchiveSnapshot
 from tools.importer.errors import EnvironmentProblem, UserError
 from tools.importer.origins.cache import Cache
 from tools.importer.origins.local import ArchiveOrigin, TreeOrigin
-from tools.importer.origins.origin import NotHereError, OriginSnapshot, Pin, Wanted, text_of
+from tools.importer.origins.origin import NotHereError, OriginSnapshot, Pin, Revision, text_of
 from tools.importer.report import Report
 
 KIND = "archive"
@@ -35,10 +35,10 @@ class ArchiveUrlOrigin:
     def __init__(self, url: str, cache: Cache, report: Report) -> None:
         self._url, self._cache, self._report = url, cache, report
 
-    def find(self, wanted: Wanted) -> ArchiveSnapshot:
-        url = address(self._url, wanted)
+    def find(self, revision: Revision) -> ArchiveSnapshot:
+        url = address(self._url, revision)
         sha256 = self._fetch(url)
-        return self._snapshot({"kind": KIND, "tag": wanted.tag, "url": url, "sha256": sha256})
+        return self._snapshot({"kind": KIND, "tag": revision.tag, "url": url, "sha256": sha256})
 
     def open(self, pin: Pin) -> ArchiveSnapshot:
         url, sha256 = text_of(pin, "url"), text_of(pin, "sha256")
@@ -85,20 +85,22 @@ class PathOrigin:
     def __init__(self, path: str, cache: Cache, report: Report) -> None:
         self._path, self._cache, self._report = path, cache, report
 
-    def find(self, wanted: Wanted) -> OriginSnapshot:
-        path = Path(os.path.abspath(address(self._path, wanted)))
+    def find(self, revision: Revision) -> OriginSnapshot:
+        path = Path(os.path.abspath(address(self._path, revision)))
         if path.is_dir():
-            return TreeOrigin(path, self._report).find(wanted)
+            return TreeOrigin(path, self._report).find(revision)
         if not path.exists():
-            raise NotHereError(f"{path}: no such file", known=self._known(path.parent, wanted))
-        return ArchiveOrigin(path, self._cache, self._report).find(wanted)
+            raise NotHereError(f"{path}: no such file", known=self._known(path.parent, revision))
+        return ArchiveOrigin(path, self._cache, self._report).find(revision)
 
     def open(self, pin: Pin) -> OriginSnapshot:
         raise AssertionError(f"{dict(pin)}: pins of local files have another kind")
 
-    def _known(self, directory: Path, wanted: Wanted) -> list[str]:
+    def _known(self, directory: Path, revision: Revision) -> list[str]:
         """Return the tags of all releases that exist at this path."""
-        before, _, after = address(self._path, wanted, keep="{}").rpartition("/")[2].partition("{}")
+        before, _, after = (
+            address(self._path, revision, keep="{}").rpartition("/")[2].partition("{}")
+        )
         if not directory.is_dir() or "{}" in str(directory):
             return []
         names = (
@@ -106,15 +108,15 @@ class PathOrigin:
             for name in sorted(os.listdir(directory))
             if name.startswith(before) and name.endswith(after)
         )
-        prefix = (wanted.tag or "").removesuffix(wanted.version or "")
+        prefix = (revision.tag or "").removesuffix(revision.version or "")
         return [name if "{tag}" in self._path else f"{prefix}{name}" for name in names]
 
 
-def address(pattern: str, wanted: Wanted, keep: str | None = None) -> str:
+def address(pattern: str, revision: Revision, keep: str | None = None) -> str:
     """Return the address of a release, or the pattern with `keep` in place of the release."""
-    if wanted.tag is None:
-        raise NotHereError(f"{wanted.name} is not a tag, and this address has only releases")
-    if "{version}" in pattern and wanted.version is None:
-        raise NotHereError(f"{wanted.name} is not the tag of a release")
-    tag, version = (wanted.tag, wanted.version or "") if keep is None else (keep, keep)
+    if revision.tag is None:
+        raise NotHereError(f"{revision.name} is not a tag, and this address has only releases")
+    if "{version}" in pattern and revision.version is None:
+        raise NotHereError(f"{revision.name} is not the tag of a release")
+    tag, version = (revision.tag, revision.version or "") if keep is None else (keep, keep)
     return pattern.replace("{tag}", tag).replace("{version}", version)

@@ -11,7 +11,7 @@ from tools.importer.archives.zip_tree import ArchiveSnapshot
 from tools.importer.errors import EnvironmentProblem, UserError
 from tools.importer.origins.cache import Cache
 from tools.importer.origins.machine_pip import ConstrainedError
-from tools.importer.origins.origin import NotHereError, Pin, Wanted, text_of
+from tools.importer.origins.origin import NotHereError, Pin, Revision, text_of
 from tools.importer.report import Report
 
 KIND = "sdist"
@@ -25,27 +25,27 @@ class SdistOrigin:
     def __init__(self, project: str, cache: Cache, report: Report) -> None:
         self._project, self._cache, self._report = project, cache, report
 
-    def find(self, wanted: Wanted) -> ArchiveSnapshot:
-        if wanted.version is None:
+    def find(self, revision: Revision) -> ArchiveSnapshot:
+        if revision.version is None:
             raise NotHereError(
-                f"{wanted.name} is not the tag of a release, and only releases have sdists"
+                f"{revision.name} is not the tag of a release, and only releases have sdists"
             )
-        name = f"sdist-{re.sub(r'[-_.]+', '-', self._project).lower()}-{wanted.version}"
+        name = f"sdist-{re.sub(r'[-_.]+', '-', self._project).lower()}-{revision.version}"
         noted = self._cache.named(name)
         if noted is None or self._cache.file(noted["sha256"]) is None:
             try:
-                filename, sha256 = self._fetch(wanted.version)
+                filename, sha256 = self._fetch(revision.version)
             except NotHereError as error:
-                tag = wanted.tag or wanted.version
-                known = [tag.replace(wanted.version, each) for each in error.known]
+                tag = revision.tag or revision.version
+                known = [tag.replace(revision.version, each) for each in error.known]
                 raise NotHereError(str(error), known=known) from error
             noted = {"filename": filename, "sha256": sha256}
             self._cache.note(name, noted)
         pin = {
             "kind": KIND,
-            "tag": wanted.tag,
+            "tag": revision.tag,
             "project": self._project,
-            "version": wanted.version,
+            "version": revision.version,
             "filename": noted["filename"],
             "sha256": noted["sha256"],
         }

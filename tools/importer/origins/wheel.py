@@ -18,7 +18,7 @@ from tools.importer.errors import EnvironmentProblem, UserError
 from tools.importer.origins import machine_pip
 from tools.importer.origins.cache import Cache, CacheProblem
 from tools.importer.origins.machine_pip import ConstrainedError, Request
-from tools.importer.origins.origin import NotHereError, Pin, Wanted, optional_text, text_of
+from tools.importer.origins.origin import NotHereError, Pin, Revision, optional_text, text_of
 from tools.importer.origins.pure_wheel import PureWheelSnapshot
 from tools.importer.origins.wheel_contents import WheelContents, kind_of, read_contents
 from tools.importer.project import Project
@@ -100,12 +100,12 @@ class WheelOrigin:
         self._settings, self._cache, self._report = settings, cache, report
         self.listed: tuple[str, ...] = ()
 
-    def find(self, wanted: Wanted) -> Tree:
-        version = _version(wanted)
+    def find(self, revision: Revision) -> Tree:
+        version = _version(revision)
         if self._settings.local:
             version += f"+{self._settings.local}"
         try:
-            return self._noted(version, _native_requests(self._settings, version), wanted)
+            return self._noted(version, _native_requests(self._settings, version), revision)
         except NotHereError as error:
             self.listed = error.known
             raise
@@ -125,11 +125,11 @@ class WheelOrigin:
                 )
                 for index in _indexes(self._settings)
             ]
-            return self._first(iter(requests), Wanted(tag=text_of(pin, "tag")), pin)
+            return self._first(iter(requests), Revision(tag=text_of(pin, "tag")), pin)
         return _opened(file, self._settings, self._cache, pin)
 
-    def _noted(self, version: str, requests: Iterator[Request], wanted: Wanted) -> Tree:
-        """Return the cached wheel from an earlier run, or download it.
+    def _noted(self, version: str, requests: Iterator[Request], revision: Revision) -> Tree:
+        """Return the wheel from an earlier call, or download it.
 
         A cached wheel never becomes outdated, because an index does not change a published wheel.
         """
@@ -138,21 +138,23 @@ class WheelOrigin:
         file = self._cache.file(noted["sha256"]) if noted else None
         if noted is not None and file is not None:
             return _snapshot(
-                file, noted["filename"], noted["sha256"], wanted, self._settings, self._cache
+                file, noted["filename"], noted["sha256"], revision, self._settings, self._cache
             )
-        snapshot = self._first(requests, wanted)
+        snapshot = self._first(requests, revision)
         self._cache.note(name, {key: text_of(snapshot.pin, key) for key in ("filename", "sha256")})
         return snapshot
 
-    def _first(self, requests: Iterator[Request], wanted: Wanted, pin: Pin | None = None) -> Tree:
-        """Return the wheel for the first request that pip can satisfy, or raise an error."""
+    def _first(
+        self, requests: Iterator[Request], revision: Revision, pin: Pin | None = None
+    ) -> Tree:
+        """Return the wheel of the first request that pip can fulfill, or raise an error."""
         reasons: list[str] = []
         known: list[str] = []
         answered = False
         forbidden: ConstrainedError | None = None
         for request in requests:
             try:
-                return self._fetch(request, wanted, pin)
+                return self._fetch(request, revision, pin)
             except CacheProblem:
                 raise
             except ConstrainedError as error:
@@ -168,7 +170,7 @@ class WheelOrigin:
             raise NotHereError("; ".join(reasons), known=known)
         raise EnvironmentProblem("; ".join(reasons))
 
-    def _fetch(self, request: Request, wanted: Wanted, pin: Pin | None) -> Tree:
+    def _fetch(self, request: Request, revision: Revision, pin: Pin | None) -> Tree:
         label = f"Fetching {request.requirement} with pip"
         with self._cache.scratch() as directory, self._report.progress(label):
             wheel = machine_pip.download(request, directory)
@@ -179,7 +181,7 @@ class WheelOrigin:
                 f"{filename}: sha256 is {sha256}, the pin says {pin['sha256']}."
                 " Distrust the index; import again if the new bytes are the right ones"
             )
-        return _snapshot(file, filename, sha256, wanted, self._settings, self._cache)
+        return _snapshot(file, filename, sha256, revision, self._settings, self._cache)
 
 
 class SourceWheelOrigin(WheelOrigin):
@@ -195,12 +197,12 @@ class SourceWheelOrigin(WheelOrigin):
         super().__init__(settings, cache, report)
         self._native = native
 
-    def find(self, wanted: Wanted) -> Tree:
-        version = _version(wanted)
+    def find(self, revision: Revision) -> Tree:
+        version = _version(revision)
         listed = self._native.listed
         if listed and _plain(f"v{version}") not in map(_plain, listed):
             raise NotHereError(f"no wheel of {version} for any build", known=listed)
-        return self._noted(version, _source_requests(self._settings, version), wanted)
+        return self._noted(version, _source_requests(self._settings, version), revision)
 
 
 class WheelSnapshot:
@@ -246,7 +248,12 @@ def _opened(file: Path, settings: WheelSettings, cache: Cache, pin: Pin) -> Tree
 
 
 def _snapshot(
-    file: Path, filename: str, sha256: str, wanted: Wanted, settings: WheelSettings, cache: Cache
+    file: Path,
+    filename: str,
+    sha256: str,
+    revision: Revision,
+    settings: WheelSettings,
+    cache: Cache,
 ) -> Tree:
     project, version, *_ = filename.split("-")
     stamp = _stamp(file, project) if settings.contents else {}
@@ -261,7 +268,7 @@ def _snapshot(
     )
     pin = {
         "kind": KIND,
-        "tag": wanted.tag,
+        "tag": revision.tag,
         "project": settings.project,
         "version": version,
         "filename": filename,
@@ -283,10 +290,12 @@ def _stamp(file: Path, project: str) -> dict[str, str]:
     return dict(re.findall(r"^(\w+)(?:\s*:[^=\n]*)?\s*=\s*'([^']*)'", text, re.MULTILINE))
 
 
-def _version(wanted: Wanted) -> str:
-    if wanted.version is None:
-        raise NotHereError(f"{wanted.name} is not the tag of a release, and wheels are of releases")
-    return wanted.version
+def _version(revision: Revision) -> str:
+    if revision.version is None:
+        raise NotHereError(
+            f"{revision.name} is not the tag of a release, and wheels are of releases"
+        )
+    return revision.version
 
 
 def _plain(version: str) -> str:

@@ -52,16 +52,16 @@ class Watched:
         return OverlaySnapshot(new, self.files) if self.files else new
 
 
-def check_watched(ours: Series, base: Base | None, new: Snapshot) -> Watched:
-    """Check which of the landed patches the new tree still contains.
+def check_watched(current: Series, base: Base | None, new: Snapshot) -> Watched:
+    """Check which landed patches a new tree still contains.
 
     Raises UserError if `landed/` is not a valid patch series.
     """
-    directory = ours.root / LANDED
+    directory = current.root / LANDED
     if base is None or not (directory / "series").is_file():
         return Watched({}, {}, (), ())
     series, base = load_series(directory), read_base(directory)
-    taken = {patch.name for patch in ours.patches}
+    taken = {patch.name for patch in current.patches}
     results = carry(series, base, new, keep_going=True).results
     names = {result.patch.name for result in results}
     landed = {each.patch.name for each in results if each.outcome is Outcome.LANDED} - taken

@@ -25,7 +25,6 @@ class VendoredTree:
     `labels` come from the message of the commit that vendored it.
     """
 
-    place: str
     labels: Labels
     entries: dict[str, Entry]
 
@@ -52,7 +51,7 @@ def read_vendored(path: Path, destination: str, branch: str | None = None) -> Ve
     finally:
         repository.close()
     entries = {name: Entry(file.mode, file.oid) for name, file in files.items() if name not in kept}
-    return VendoredTree(f"{path}:{destination}", last.labels, entries)
+    return VendoredTree(last.labels, entries)
 
 
 def check_vendored(

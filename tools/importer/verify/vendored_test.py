@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tools.importer.errors import UserError
-from tools.importer.git_repo import Person, Place, Source, vendor
+from tools.importer.git_repo import Destination, Person, Source, vendor
 from tools.importer.git_repo.git_fixture import Lines, commit_files, new_repository, opened
 from tools.importer.snapshot import EXECUTABLE, SYMLINK, Blob, DictSnapshot
 from tools.importer.verify.vendored import check_vendored, read_vendored
@@ -36,7 +36,7 @@ def _repo(tmp_path: Path) -> Path:
         vendor(
             repository,
             Source("torch", "v1", None, _SERIES, 3, _TREE),
-            Place(_AT, ("torch/google/**",)),
+            Destination(_AT, ("torch/google/**",)),
             author=Person("Robot", "robot@example.org"),
             when=datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC),
             report=Lines(),

@@ -63,8 +63,10 @@ def finalize() -> None:
     others = tuple(
         getattr(sys.modules[module], name) for module, name in _OTHERS if module in sys.modules
     )
-    kinds = {kind for kind in set(map(type, objects)) if issubclass(kind, (*others, _io._IOBase))}
-    files = [value for value in objects if type(value) in kinds]
+    file_types = {
+        kind for kind in set(map(type, objects)) if issubclass(kind, (*others, _io._IOBase))
+    }
+    files = [value for value in objects if type(value) in file_types]
     standard = {id(stream) for stream in (sys.stdin, sys.stdout, sys.stderr)}
     _flush(files)
     for value in files:
