@@ -35,15 +35,15 @@ class Section:
 SECTIONS = {
     "par_startup": Section("Starting a program", "[par_startup](par_startup/README.md)"),
     "cuda_programs": Section("Programs with CUDA", "[cuda_programs](cuda_programs/README.md)"),
-    "tpu_eager": Section("The device tpu on a CPU", "[tpu_eager](tpu_eager/README.md)"),
+    "tpu_eager": Section("The tpu device on a CPU", "[tpu_eager](tpu_eager/README.md)"),
     "size_streams": Section(
-        "Sizes that change, on the device tpu", "[size_streams](size_streams/README.md)"
+        "Sizes that change, on the tpu device", "[size_streams](size_streams/README.md)"
     ),
     "collectives": Section(
         "torch.distributed on the device", "[collectives](collectives/README.md)"
     ),
     "conformance": Section(
-        "The device tpu and torch's own tests",
+        "The tpu device and torch's own tests",
         "[conformance](../tests/conformance/README.md), [upstream](../tests/upstream/README.md), "
         "[files](../tests/upstream/files/README.md)",
     ),
@@ -214,7 +214,7 @@ def figures_page(runs: Sequence[Results]) -> str:
     """Return the text of FIGURES.md: a section for each benchmark, with a table for each run."""
     parts = [
         f"<!-- Written by `{COMMAND}` from benchmarks/results. -->\n\n# Figures\n\n"
-        "A cell has one number. A ratio below 1 is in favour of the measured program. Seconds are "
+        "A cell has one number. A ratio below 1 is in favor of the measured program. Seconds are "
         "medians; a ratio is\nthe median of the ratios within each round. An empty cell was not "
         "measured or not recorded.\n"
     ]

@@ -14,9 +14,10 @@ from benchmarks.google3.row import Row, Sizes, Work
 # they are not installed.
 _ENTRY_POINTS = """
 from importlib import metadata
-found = metadata.entry_points
+find_entry_points = metadata.entry_points
 def entry_points(**query):
-    others = [entry for entry in found(**query) if not entry.value.startswith("torch_google.")]
+    entries = find_entry_points(**query)
+    others = [entry for entry in entries if not entry.value.startswith("torch_google.")]
     return others + [entry for entry in OURS if entry.group == query.get("group")]
 metadata.entry_points = entry_points
 OURS = []

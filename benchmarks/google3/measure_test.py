@@ -33,15 +33,15 @@ def test_ratios_are_of_the_work(tmp_path: Path) -> None:
         calls.append("plain")
         _spin(0.05)
 
-    def ours(directory: Path) -> None:
-        calls.append("ours")
+    def library(directory: Path) -> None:
+        calls.append("library")
         _spin(0.15)
 
-    row = Row("spinning", plain, ours, 1.05, lambda _: calls.append("prepare"))
+    row = Row("spinning", plain, library, 1.05, lambda _: calls.append("prepare"))
     figure = measure(row, tmp_path, rounds=3)
-    assert calls.count("plain") == calls.count("ours") == 4
+    assert calls.count("plain") == calls.count("library") == 4
     assert calls[::2] == ["prepare"] * 8
-    assert calls[1::2][:4] == ["ours", "plain", "plain", "ours"]
+    assert calls[1::2][:4] == ["library", "plain", "plain", "library"]
     assert 2 < figure.cpu_ratio < 4
     assert "| spinning | 1.05 |" in report.markdown([figure])
     ratios, seconds = report.results([figure], rounds=3)
@@ -68,11 +68,11 @@ def test_what_was_found_is_in_the_table(tmp_path: Path) -> None:
         lambda _: _spin(0.01),
         lambda _: _spin(0.04),
         None,
-        found=lambda _: next(descriptions),
+        describe=lambda _: next(descriptions),
         most_added=0.030,
     )
     figure = measure(row, tmp_path, rounds=2)
-    assert figure.found == ("2 lost", "0 lost")
+    assert figure.descriptions == ("2 lost", "0 lost")
     assert 0.02 < figure.cpu_added < 0.2
     assert "| rate | +30 ms |" in report.markdown([figure])
     assert "| 2 lost; 0 lost |" in report.markdown([figure])
@@ -81,7 +81,7 @@ def test_what_was_found_is_in_the_table(tmp_path: Path) -> None:
 def test_both_streams_write_the_same_lines(tmp_path: Path) -> None:
     for row in records.rows(Sizes(0, 3, 0)):
         lines = []
-        for number, work in enumerate((row.plain, row.ours)):
+        for number, work in enumerate((row.plain, row.library)):
             directory = tmp_path / row.name / str(number)
             directory.mkdir(parents=True)
             work(directory)
@@ -96,12 +96,12 @@ def test_both_streams_write_the_same_lines(tmp_path: Path) -> None:
 
 def test_lost_lines_are_found(tmp_path: Path) -> None:
     (row,) = rate.rows(Sizes(0, 0, 0.05))
-    row.ours(tmp_path)
-    assert row.found is not None
-    assert row.found(tmp_path).endswith(", 0 of 200 lost")
+    row.library(tmp_path)
+    assert row.describe is not None
+    assert row.describe(tmp_path).endswith(", 0 of 200 lost")
     (log, *_) = (tmp_path / records.FILES).iterdir()
     log.write_text("".join(log.read_text().splitlines(keepends=True)[:-2]))
-    assert row.found(tmp_path).endswith(", 2 of 200 lost")
+    assert row.describe(tmp_path).endswith(", 2 of 200 lost")
 
 
 def test_the_import_has_our_answers_on_one_side_only() -> None:

@@ -19,7 +19,7 @@ def markdown(figures: Sequence[Figure]) -> str:
         lines.append(
             f"| {figure.name} | {_promised(figure)} | {figure.cpu_ratio:.3f} | {figure.wall_ratio:.3f} "
             f"| {figure.plain_cpu:.4g} | {figure.plain_wall:.4g} | {figure.cpu_added * 1e3:.1f} ms "
-            f"| {'; '.join(dict.fromkeys(figure.found))} |"
+            f"| {'; '.join(dict.fromkeys(figure.descriptions))} |"
         )
     return "\n".join(lines)
 
@@ -39,7 +39,7 @@ def _pair(figure: Figure, rounds: int) -> tuple[Result, Result]:
         wall_ratio=figure.wall_ratio,
         number=figure.cpu_added * 1e3,
         unit="ms of CPU time added",
-        note="; ".join(dict.fromkeys(figure.found)) or None,
+        note="; ".join(dict.fromkeys(figure.descriptions)) or None,
     )
     plain = Result(
         case=figure.name,

@@ -24,19 +24,19 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Row:
-    """A comparison of two functions, `ours` and `plain`, which do the same work in a directory.
+    """A comparison of two functions, `library` and `plain`, which do the same work in a directory.
 
-    We promise that the ratio of their CPU times is at most `most`, and that `ours` takes at most
+    We promise that the ratio of their CPU times is at most `most`, and that `library` takes at most
     `most_added` seconds more; None means no promise. `prepare` runs before each function, untimed.
-    `found` runs after `ours` and returns a description of the result.
+    `describe` runs after `library` and returns a description of the result.
     """
 
     name: str
     plain: Work
-    ours: Work
+    library: Work
     most: float | None
     prepare: Work | None = None
-    found: Callable[[Path], str] | None = None
+    describe: Callable[[Path], str] | None = None
     most_added: float | None = None
 
 
@@ -44,8 +44,8 @@ class Row:
 class Figure:
     """The result of a comparison. All numbers are medians over the rounds.
 
-    The ratios and `cpu_added` compare `ours` with `plain` in the same round. `found` contains the
-    descriptions that `Row.found` returned, one per round.
+    The ratios and `cpu_added` compare `library` with `plain` in the same round. `descriptions` has
+    the results of `Row.describe`, one per round.
     """
 
     name: str
@@ -56,28 +56,28 @@ class Figure:
     cpu_ratio: float
     wall_ratio: float
     cpu_added: float
-    found: tuple[str, ...]
+    descriptions: tuple[str, ...]
 
 
 def measure(row: Row, directory: Path, *, rounds: int) -> Figure:
-    """Run `plain` and `ours` once per round, in alternating order, after a discarded warm-up."""
+    """Run `plain` and `library` once per round, in alternating order, after a discarded warm-up."""
     plain: list[tuple[float, float]] = []
-    our_times: list[tuple[float, float]] = []
+    library_times: list[tuple[float, float]] = []
     descriptions: list[str] = []
 
-    def run_ours() -> None:
-        our_times.append(_timed(row, row.ours, directory))
-        if row.found is not None:
-            descriptions.append(row.found(directory))
+    def run_library() -> None:
+        library_times.append(_timed(row, row.library, directory))
+        if row.describe is not None:
+            descriptions.append(row.describe(directory))
 
     for number in range(rounds + 1):
         if number % 2:
             plain.append(_timed(row, row.plain, directory))
-            run_ours()
+            run_library()
         else:
-            run_ours()
+            run_library()
             plain.append(_timed(row, row.plain, directory))
-    pairs = list(zip(plain, our_times, strict=True))[1:]
+    pairs = list(zip(plain, library_times, strict=True))[1:]
     return Figure(
         row.name,
         row.most,

@@ -21,12 +21,12 @@ def main(arguments: list[str]) -> int:
     )
     try:
         packed = [peers.BUILDERS[name](shop) for name in options.peers]
-        ours = _further_peers(shop, options)
+        further_peers = _further_peers(shop, options)
         if options.build_only:
             return 0
-        interpreters = [peer for peer in [*packed, *ours] if peer.interpreter]
+        interpreters = [peer for peer in [*packed, *further_peers] if peer.interpreter]
         releases = {peer.name: peers.torch_release(peer) for peer in interpreters}
-        figures = _measure([*packed, *ours], shop, options)
+        figures = _measure([*packed, *further_peers], shop, options)
         if interpreters and options.idle_rounds:
             print("measuring starts without torch ...", flush=True)
             bare = [peers.idle(peer) for peer in interpreters]
@@ -47,14 +47,14 @@ def main(arguments: list[str]) -> int:
 
 def _further_peers(shop: peers.Workshop, options: argparse.Namespace) -> list[measure.Peer]:
     """Return the peers that the options request: a venv with another torch release, and PARs."""
-    made = []
+    further_peers = []
     if options.venv_release:
-        made.append(peers.venv_of(shop, options.venv_release))
+        further_peers.append(peers.venv_of(shop, options.venv_release))
     if options.par:
-        made.append(peers.par(shop, options.par))
+        further_peers.append(peers.par(shop, options.par))
     if options.static_par:
-        made.append(peers.par(shop, options.static_par, "static PAR"))
-    return made
+        further_peers.append(peers.par(shop, options.static_par, "static PAR"))
+    return further_peers
 
 
 def _measure(

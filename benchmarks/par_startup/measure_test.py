@@ -130,9 +130,9 @@ def test_the_venv_of_another_release_is_built_apart(
     monkeypatch.setattr(peers.Workshop, "run", run)
     shop = peers.Workshop(tmp_path, python="python3", requirements=["torch==1"], index="")
     monkeypatch.setattr(wheels, "requirements", lambda release: [f"torch=={release}"])
-    made = peers.venv_of(shop, "2.6.0+cpu")
-    assert made.name == "venv, torch 2.6.0+cpu"
-    assert made.command[0].startswith(f"{tmp_path}/torch_2_6_0_cpu/")
+    peer = peers.venv_of(shop, "2.6.0+cpu")
+    assert peer.name == "venv, torch 2.6.0+cpu"
+    assert peer.command[0].startswith(f"{tmp_path}/torch_2_6_0_cpu/")
     assert len([line for line in ran if "torch==2.6.0+cpu" in line]) == 2
     assert not [line for line in ran if "torch==1" in line]
 
@@ -145,9 +145,9 @@ def test_tables_for_people_and_for_programs() -> None:
     assert "| par | 0.65 | 0.60 | 1.00 | 123 |" in text
     precise = report.markdown("Start without torch", [row], base="venv", places=3)
     assert "| par | 0.654 | 0.60 | 1.000 | 123 |" in precise
-    kinds = report.starts({"spawn child": [row]}, base="venv")
-    assert kinds.startswith("Starts through a door and as a child (medians of 7 interleaved")
-    assert "| spawn child | par | 0.65 | 0.60 | 123 |" in kinds
+    table = report.starts({"spawn child": [row]}, base="venv")
+    assert table.startswith("Starts through a door and as a child (medians of 7 interleaved")
+    assert "| spawn child | par | 0.65 | 0.60 | 123 |" in table
     (figure,) = report.figures("Warm start", [row], base="venv")
     assert (figure.case, figure.subject, figure.peer) == ("Warm start", "par", "venv")
     assert (figure.cpu_seconds, figure.cpu_ratio, figure.runs) == (0.654, 0.605, 7)

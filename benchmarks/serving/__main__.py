@@ -84,8 +84,8 @@ class _Benchmark:
         for connections in cases:
             case = "1 connection" if connections == 1 else f"{connections} connections"
             for peer in _PEERS:
-                ours, theirs = loads[connections, _OURS], loads[connections, peer]
-                figures += _compare(case, peer, ours, theirs)
+                our_loads, peer_loads = loads[connections, _OURS], loads[connections, peer]
+                figures += _compare(case, peer, our_loads, peer_loads)
         return figures
 
     def load(self) -> tuple[list[results.Figure], dict[str, Any]]:
@@ -146,7 +146,7 @@ class _Benchmark:
 
 
 def _compare(
-    case: str, peer: str, ours: list[tuple[Load, float]], theirs: list[tuple[Load, float]]
+    case: str, peer: str, our_loads: list[tuple[Load, float]], peer_loads: list[tuple[Load, float]]
 ) -> list[results.Figure]:
     """Return figures for the time and CPU time per request, and for two latency percentiles."""
 
@@ -155,17 +155,17 @@ def _compare(
             case=f"{case}: {name}",
             subject=_OURS,
             peer=peer,
-            runs=len(ours),
-            wall_seconds=statistics.median(seconds(load) for load, _ in ours),
+            runs=len(our_loads),
+            wall_seconds=statistics.median(seconds(load) for load, _ in our_loads),
             wall_ratio=statistics.median(seconds(a) / seconds(b) for (a, _), (b, _) in pairs),
         )
 
-    pairs = list(zip(ours, theirs, strict=True))
+    pairs = list(zip(our_loads, peer_loads, strict=True))
     total = dataclasses.replace(
         figure("time per request", lambda load: load.seconds_per_request),
-        cpu_seconds=statistics.median(cpu for _, cpu in ours),
+        cpu_seconds=statistics.median(cpu for _, cpu in our_loads),
         cpu_ratio=statistics.median(a / b for (_, a), (_, b) in pairs),
-        number=round(statistics.median(1 / load.seconds_per_request for load, _ in ours), 1),
+        number=round(statistics.median(1 / load.seconds_per_request for load, _ in our_loads), 1),
         unit="requests per s",
     )
     print(f"{case}: {total.wall_ratio:.2f} of the time of {peer}, {total.cpu_ratio:.2f} of CPU")

@@ -74,16 +74,16 @@ def sample(session: int) -> dict[int, Sample]:
 
 
 def _session(session: int) -> dict[int, list[str]]:
-    """Return, for each process in a session, the fields of /proc/PID/stat that follow its name."""
-    found = {}
+    """Return, for each process of a session, the fields of /proc/PID/stat after its name."""
+    fields_by_pid = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = path.read_text().rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
             continue
         if int(fields[3]) == session and fields[0] != "Z":
-            found[int(path.parent.name)] = fields
-    return found
+            fields_by_pid[int(path.parent.name)] = fields
+    return fields_by_pid
 
 
 def _wait_until_healthy(process: subprocess.Popen[bytes], port: int) -> None:

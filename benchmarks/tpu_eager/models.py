@@ -69,14 +69,14 @@ class Gpt(nn.Module):
     def __init__(self, vocabulary: int, width: int, layers: int, heads: int, length: int) -> None:
         super().__init__()
         self.word = nn.Embedding(vocabulary, width)
-        self.place = nn.Embedding(length, width)
+        self.position = nn.Embedding(length, width)
         self.blocks = nn.Sequential(*[Block(width, heads) for _ in range(layers)])
         self.last = nn.LayerNorm(width)
         self.to_words = nn.Linear(width, vocabulary, bias=False)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        places = torch.arange(tokens.shape[1], device=tokens.device)
-        x = self.word(tokens) + self.place(places)
+        positions = torch.arange(tokens.shape[1], device=tokens.device)
+        x = self.word(tokens) + self.position(positions)
         return self.to_words(self.last(self.blocks(x)))
 
 

@@ -98,7 +98,7 @@ def _gpt(heads: int) -> Callable[[Arrays, jax.Array], jax.Array]:
         return x + _linear(p, f"{name}.narrow", jax.nn.gelu(wide, approximate=True))
 
     def forward(p: Arrays, tokens: jax.Array) -> jax.Array:
-        x = p["word.weight"][tokens] + p["place.weight"][: tokens.shape[1]]
+        x = p["word.weight"][tokens] + p["position.weight"][: tokens.shape[1]]
         blocks = {name.split(".")[1] for name in p if name.startswith("blocks.")}
         for number in sorted(blocks, key=int):
             x = block(p, f"blocks.{number}", x)
