@@ -71,10 +71,10 @@ def _sdist(origin: Mapping[str, object], scratch: Path) -> Path:
 
 def _wheel(origin: Mapping[str, object], scratch: Path) -> Path:
     requirement = f"{_text(origin, 'project')}=={_text(origin, 'version')}"
-    wanted = fetch_wheel.Pin(
+    pin = fetch_wheel.Pin(
         requirement, _text(origin, "filename"), _text(origin, "sha256"), "the pin"
     )
-    return fetch_wheel.fetch(wanted, scratch)
+    return fetch_wheel.fetch(pin, scratch)
 
 
 def _archive(origin: Mapping[str, object], scratch: Path) -> Path:

@@ -99,12 +99,15 @@ def add(requirement: str, group: str | None, why: str | None, licences: Mapping[
     }
     facts = {key: _facts(key, row) for key, row in added.items()}
     known["pypi"].update(
-        {key: licences.get(key) or _licence(key, added[key], found) for key, found in facts.items()}
+        {
+            key: licences.get(key) or _licence(key, added[key], package)
+            for key, package in facts.items()
+        }
     )
     annotations = json.loads(lock.ANNOTATIONS.read_text())
-    for key, found in facts.items():
-        if found.by_path and key not in annotations:
-            annotations[key] = {"why": _reason(found), "zip_safe": False}
+    for key, package in facts.items():
+        if package.by_path and key not in annotations:
+            annotations[key] = {"why": _reason(package), "zip_safe": False}
     for path, before, after in results:
         for line in update.changes(before, after):
             print(f"{path.name}: {line}", flush=True)
@@ -115,8 +118,8 @@ def add(requirement: str, group: str | None, why: str | None, licences: Mapping[
         update.write(path, after.dumps())
     update.write(lock.ANNOTATIONS, _dumps(annotations))
     update.write(_LICENCES, _dumps(known))
-    for key, found in facts.items():
-        how = "unpacked at the first start" if key in annotations and found.by_path else "mapped"
+    for key, package in facts.items():
+        how = "unpacked at the first start" if key in annotations and package.by_path else "mapped"
         print(f"{key}: {known['pypi'][key]}, {how}", flush=True)
 
 
@@ -167,7 +170,7 @@ def _licences(options: Sequence[str]) -> dict[str, str]:
         name, equals, licence = option.partition("=")
         if not equals or not licence:
             raise AddError(f"--licence {option}: use NAME=SPDX, such as einops=MIT")
-        licences[lock.normalise(name)] = licence
+        licences[lock.normalize(name)] = licence
     return licences
 
 

@@ -12,7 +12,7 @@ from third_party.pypi.lock import (
     Lock,
     data_only,
     digest,
-    normalise,
+    normalize,
     requirement_lines,
     torch_requirement,
     unreachable,
@@ -27,7 +27,7 @@ def problems(lock: Lock, *, requirements: str, annotations: str, torch_pin: str)
     disagreements = [problem for line in lines for problem in _line_problems(lock, line)]
     alone = data_only(annotations)
     disagreements += _edge_problems(lock, lock)
-    roots = [normalise(Requirement(line).name) for line in lines if _is_valid(line)]
+    roots = [normalize(Requirement(line).name) for line in lines if _is_valid(line)]
     disagreements += [
         f"lock.json: nothing in requirements.in needs '{key}'. {UPDATE}"
         for key in sorted(unreachable(lock, roots))
@@ -75,7 +75,7 @@ def group_problems(
     for line in lines:
         disagreements += _line_problems(all_packages, line, f"groups/{name}.in")
     disagreements += _edge_problems(group, all_packages, file)
-    roots = [normalise(Requirement(line).name) for line in lines if _is_valid(line)]
+    roots = [normalize(Requirement(line).name) for line in lines if _is_valid(line)]
     disagreements += [
         f"{file}: nothing in groups/{name}.in needs '{key}'. {UPDATE}"
         for key in sorted(unreachable(all_packages, roots) & group.packages.keys())
@@ -95,7 +95,7 @@ def _line_problems(lock: Lock, line: str, file: str = "requirements.in") -> list
     except InvalidRequirement as error:
         reason = str(error).splitlines()[0]
         return [f"{file}: '{line}': {reason}. Write NAME, NAME[EXTRA] or NAME==VERSION."]
-    package = lock.packages.get(normalise(requirement.name))
+    package = lock.packages.get(normalize(requirement.name))
     if not package:
         return [f"{file}: '{line}' is not in lock.json. {UPDATE}"]
     if not requirement.specifier.contains(package.version, prereleases=True):
@@ -109,7 +109,7 @@ def _edge_problems(lock: Lock, known: Lock, file: str = "lock.json") -> Iterable
         if target.platforms(package.filename) is None:
             yield f"{where}: '{package.filename}' is not for {target.DESCRIPTION}. {UPDATE}"
         name, version = package.filename.split("-")[:2]
-        if (normalise(name), version) != (key, package.version):
+        if (normalize(name), version) != (key, package.version):
             yield f"{where} {package.version}: '{package.filename}' is another package. {UPDATE}"
         for needed in package.requires:
             if needed != "torch" and needed not in known.packages:

@@ -114,7 +114,7 @@ _replace = tag_class(
     doc = "A target that the build uses in place of a locked wheel, also for wheels that require it.",
     attrs = {
         "by": attr.label(doc = "The target, such as `@accelerate`.", mandatory = True),
-        "wheel": attr.string(doc = "The wheel's normalised name.", mandatory = True),
+        "wheel": attr.string(doc = "The wheel's normalized name.", mandatory = True),
     },
 )
 

@@ -83,14 +83,14 @@ def test_the_update_of_a_pin_is_named(tmp_path: Path, source: str, next_step: st
 
 
 @pytest.mark.parametrize(
-    ("answer", "found"),
+    ("answer", "sha256"),
     [(_WRONG_HASH, "b" * 64), (b"other", hashlib.sha256(b"other").hexdigest())],
 )
-def test_wrong_hash(tmp_path: Path, answer: bytes | str, found: str) -> None:
+def test_wrong_hash(tmp_path: Path, answer: bytes | str, sha256: str) -> None:
     pip = _Pip([answer])
     with pytest.raises(FetchError) as caught:
         _fetch(pip, tmp_path, extra_index=_EXTRA)
-    assert found in str(caught.value)
+    assert sha256 in str(caught.value)
     assert _PIN.sha256 in str(caught.value)
     assert "third_party/pypi/update.py" in str(caught.value)
     assert len(pip.calls) == 1, "a wrong hash must not lead to another index"

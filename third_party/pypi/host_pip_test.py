@@ -62,10 +62,10 @@ def test_the_interpreters_own_pip_comes_first(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("place", ["", "bin"])
+@pytest.mark.parametrize("directory", ["", "bin"])
 @pytest.mark.parametrize("is_environment", [False, True])
 def test_no_process_starts_if_pips_files_exist(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, is_environment: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, directory: str, is_environment: bool
 ) -> None:
     checks: list[tuple[str, ...]] = []
     packages = tmp_path / "lib/site-packages"
@@ -79,8 +79,8 @@ def test_no_process_starts_if_pips_files_exist(
 
     monkeypatch.setattr(host_pip, "_runs", works)
     if is_environment:  # Its packages are not those that `site` names, so they must be tried.
-        (tmp_path / place / "pyvenv.cfg").parent.mkdir(exist_ok=True)
-        (tmp_path / place / "pyvenv.cfg").touch()
+        (tmp_path / directory / "pyvenv.cfg").parent.mkdir(exist_ok=True)
+        (tmp_path / directory / "pyvenv.cfg").touch()
     assert host_pip.find(cache=tmp_path / "cache").argv == (sys.executable, "-m", "pip")
     assert len(checks) == is_environment
 

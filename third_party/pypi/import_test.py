@@ -20,7 +20,7 @@ _NOT_MODULES = {"tests", "test", "docs", "examples", "benchmarks", "setup"}
 
 def _distribution(key: str) -> importlib.metadata.Distribution:
     for distribution in importlib.metadata.distributions():
-        if lock.normalise(distribution.metadata["Name"]) == key:
+        if lock.normalize(distribution.metadata["Name"]) == key:
             return distribution
     raise AssertionError(
         f"{key} is not in this program; pass --imported_package with IMPORTED_PACKAGE"

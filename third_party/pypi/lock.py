@@ -109,7 +109,7 @@ def groups() -> list[Group]:
     return [Group(path) for path in sorted(_GROUPS.glob("*.in"))]
 
 
-def normalise(name: str) -> str:
+def normalize(name: str) -> str:
     """Return the key for a distribution's name, which is the same for all spellings."""
     return re.sub(r"[-_.]+", "_", name).lower()
 
@@ -122,7 +122,7 @@ def requirement_lines(text: str) -> list[str]:
 
 def requirement_key(line: str) -> str:
     """Return the key of the package that a requirement line names."""
-    return normalise(re.split(r"[^\w.-]", line, maxsplit=1)[0])
+    return normalize(re.split(r"[^\w.-]", line, maxsplit=1)[0])
 
 
 def torch_requirement(pin: str) -> str:

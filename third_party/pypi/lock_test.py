@@ -62,8 +62,8 @@ def test_the_lock_on_disk_names_no_host_and_no_torch() -> None:
     assert "torch" not in lock.loads(text).packages
 
 
-def test_normalise() -> None:
-    assert lock.normalise("Foo.-bar_Baz") == "foo_bar_baz"
+def test_normalize() -> None:
+    assert lock.normalize("Foo.-bar_Baz") == "foo_bar_baz"
 
 
 def test_requirement_key() -> None:

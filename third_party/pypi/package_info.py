@@ -47,11 +47,11 @@ def parse_package_info(data: bytes) -> PackageInfo:
     """Parse the contents of a PKG-INFO or METADATA file."""
     message = email.parser.BytesHeaderParser().parsebytes(data)
     pages = dict(line.split(", ", 1) for line in message.get_all("Project-URL", []) if ", " in line)
-    labelled = {key.lower().replace(" ", ""): url.strip() for key, url in pages.items()}
+    labeled = {key.lower().replace(" ", ""): url.strip() for key, url in pages.items()}
     homepage = str(message.get("Home-page", "") or "").strip()
     for key in ("homepage", "source", "repository", "sourcecode"):
-        homepage = homepage or labelled.get(key, "")
-    pages_of_code = [labelled.get(label, "") for label in _REPOSITORY_LABELS] + [homepage]
+        homepage = homepage or labeled.get(key, "")
+    pages_of_code = [labeled.get(label, "") for label in _REPOSITORY_LABELS] + [homepage]
     repositories = filter(None, map(_REPOSITORY.fullmatch, pages_of_code))
     expression = str(message.get("License-Expression", "") or "").strip()
     statements = [str(message.get("License", "") or ""), *message.get_all("Classifier", [])]

@@ -85,7 +85,7 @@ class _Progress:
         match = _CANDIDATE.match(text)
         if not match:
             return None
-        name = lock.normalise(match[1])
+        name = lock.normalize(match[1])
         self.first.setdefault(name, match[2])
         self._tried[name] += 1
         now = time.monotonic()
@@ -105,7 +105,7 @@ class _Progress:
 
 def _held_back(report: Report, lines: Sequence[str], first: Mapping[str, str]) -> list[str]:
     """Return a message for each requirement that did not get the version that pip tried first."""
-    chosen = {lock.normalise(row["metadata"]["name"]): row["metadata"] for row in report["install"]}
+    chosen = {lock.normalize(row["metadata"]["name"]): row["metadata"] for row in report["install"]}
     keys = sorted({lock.requirement_key(line) for line in lines} & chosen.keys() & first.keys())
     return [
         f"{key}: {chosen[key]['version']}, since {first[key]} conflicts with locked versions."

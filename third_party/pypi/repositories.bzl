@@ -69,8 +69,8 @@ wheel_repository = repository_rule(
         "files": attr.string_dict(doc = "Target name -> path in the wheel."),
         "hot": attr.bool(doc = "Store its code uncompressed, to map it at the start of programs."),
         "lock": attr.string(doc = "The lock that pins it, for messages.", mandatory = True),
-        "replaced": attr.string_dict(doc = "Normalised name of a required wheel -> label in its place."),
-        "requires": attr.string_list(doc = "Normalised names of the wheels that it requires."),
+        "replaced": attr.string_dict(doc = "Normalized name of a required wheel -> label in its place."),
+        "requires": attr.string_list(doc = "Normalized names of the wheels that it requires."),
         "sha256": attr.string(mandatory = True),
         "toolkit": attr.string(doc = "See par_wheel."),
         "version": attr.string(mandatory = True),
@@ -92,9 +92,9 @@ hub_repository = repository_rule(
     implementation = _hub_repository_impl,
     doc = "One package for each wheel, with aliases into the wheel's repository.",
     attrs = {
-        "replaced": attr.string_dict(doc = "Normalised name -> label in place of the wheel."),
+        "replaced": attr.string_dict(doc = "Normalized name -> label in place of the wheel."),
         "wheels": attr.string_list_dict(
-            doc = "Normalised name -> names of the wheel's single-file targets.",
+            doc = "Normalized name -> names of the wheel's single-file targets.",
             mandatory = True,
         ),
     },

@@ -236,7 +236,7 @@ def _in_the_way(
         report = ask(lines, constraints=firm)
     except ConflictError:
         return None
-    free = {lock.normalise(row["metadata"]["name"]): row["metadata"] for row in report["install"]}
+    free = {lock.normalize(row["metadata"]["name"]): row["metadata"] for row in report["install"]}
     keys = [lock.requirement_key(line) for line in soft]
     moved = [
         key

@@ -16,7 +16,7 @@ try:
 except ImportError:  # The host's python3 lacks packaging, but pip vendors a copy.
     from pip._vendor.packaging.requirements import Requirement
 
-from third_party.pypi.lock import Package, normalise
+from third_party.pypi.lock import Package, normalize
 
 _ENVIRONMENT = {
     "implementation_name": "cpython",
@@ -35,7 +35,7 @@ Report = Mapping[str, Any]
 
 def packages(report: Report, lines: Sequence[str]) -> dict[str, Package]:
     """Return rows of a lock for the packages that pip chose for the requirements `lines`."""
-    chosen = {normalise(item["metadata"]["name"]): item for item in report["install"]}
+    chosen = {normalize(item["metadata"]["name"]): item for item in report["install"]}
     needs = {key: item["metadata"].get("requires_dist", []) for key, item in chosen.items()}
     edges = requires(needs, lines)
     return {
@@ -69,7 +69,7 @@ def requires(needs: Mapping[str, Iterable[str]], lines: Sequence[str]) -> dict[s
             if marker and not marker.evaluate({**_ENVIRONMENT, "extra": extra}):
                 continue
             todo.extend(_nodes(requirement))
-            edges[key].add(normalise(requirement.name))
+            edges[key].add(normalize(requirement.name))
     for key, targets in edges.items():
         targets.discard(key)  # A package's extra may name another of its extras.
     return edges
@@ -87,5 +87,5 @@ def _sha256(archive: Mapping[str, Any]) -> str:
 
 
 def _nodes(requirement: Requirement) -> list[tuple[str, str]]:
-    key = normalise(requirement.name)
+    key = normalize(requirement.name)
     return [(key, extra) for extra in ("", *sorted(requirement.extras))]

@@ -141,19 +141,19 @@ def _inside(root: str, command: str, project: str, *rest: str) -> int:
         download.tempdir_registry = download.enter_context(_registry())
         session = download.get_default_session(options)
         finder = download._build_package_finder(options, session)
-        found: dict[str, Any] = {}
+        links: dict[str, Any] = {}
         wheels = set()
         for candidate in finder.find_all_candidates(project):
             if candidate.link.is_wheel:
                 wheels.add(str(candidate.version))
             else:
-                found.setdefault(str(candidate.version), candidate.link)
-        known = sorted(found, key=_key)
+                links.setdefault(str(candidate.version), candidate.link)
+        known = sorted(links, key=_key)
         if command == "list":
             print(json.dumps({"versions": known, "wheels": sorted(wheels, key=_key)}))
             return 0
         version, directory = rest
-        link = found.get(version)
+        link = links.get(version)
         if link is None:
             fault = f"no sdist of {project}=={version} at the indexes that pip is set to"
             print(json.dumps({"error": fault, "known": known}))

@@ -65,7 +65,7 @@ def main() -> int:
     flags = parser.parse_args()
     start = time.monotonic()
     try:
-        upgrade = [name if name == EVERYTHING else lock.normalise(name) for name in flags.upgrade]
+        upgrade = [name if name == EVERYTHING else lock.normalize(name) for name in flags.upgrade]
         results = extra_results(flags.files, upgrade) if flags.files else own_results(upgrade)
     except (
         UpdateError,

@@ -37,16 +37,16 @@ def test_ptx_is_for_its_gpu(arch: int) -> None:
 
 
 def test_the_fat_binary_has_all_cubins_and_the_newest_ptx() -> None:
-    found = list(images(_file("doubled.fatbin")))
-    assert [(image.kind, image.arch) for image in found] == [
+    parts = list(images(_file("doubled.fatbin")))
+    assert [(image.kind, image.arch) for image in parts] == [
         (Kind.CUBIN, 80),
         (Kind.CUBIN, 90),
         (Kind.PTX, 90),
     ]
-    for image in found[:2]:
+    for image in parts[:2]:
         assert image.content.rstrip(b"\0") == _file(f"doubled.sm_{image.arch}.cubin").rstrip(b"\0")
     # nvFatbin drops comments from PTX.
-    text = found[2].content.rstrip(b"\0").decode()
+    text = parts[2].content.rstrip(b"\0").decode()
     assert ".target sm_90\n" in text
     assert all(f".visible .entry {kernel}(" in text for kernel in _KERNELS)
 
