@@ -120,8 +120,8 @@ def _near(tolerance: Tolerance, one: torch.Tensor, other: torch.Tensor, slack: f
             equal_nan=True,
             check_stride=False,
         )
-    except AssertionError as found:
-        return " ".join(str(found).split())[:250]
+    except AssertionError as error:
+        return " ".join(str(error).split())[:250]
     return ""
 
 

@@ -47,8 +47,8 @@ def _attends(rank: Rank, rotation: str) -> float:
             mesh, [result.detach(), *gradients], [2, 2, 2, 2], balancer
         )
     return max(
-        same(actual, wanted, tolerance=_TOLERANCE)
-        for actual, wanted in zip(
+        same(actual, reference, tolerance=_TOLERANCE)
+        for actual, reference in zip(
             whole, [expected.detach(), *(leaf.grad for leaf in leaves)], strict=True
         )
     )

@@ -21,11 +21,11 @@ from pathlib import Path
 import pytest
 
 from tests.fbcode import outcomes, page, recording
-from tests.fbcode.share import SUITES
+from tests.fbcode.shard import SUITES
 
 # The number of shards. Each runs in its own process, which needs a few GB for compiled programs,
 # because they are never freed.
-_SHARES = {"devices": 32, "distributed": 1}
+_SHARDS = {"devices": 32, "distributed": 1}
 
 
 def main(argv: Sequence[str]) -> int:
@@ -38,9 +38,9 @@ def main(argv: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         results = options.results or Path(scratch, "results.jsonl")
         for suites in chosen:
-            every = [f"{index}/{_SHARES[suites]}" for index in range(_SHARES[suites])]
-            for share in [options.share] if options.share else every:
-                status = _run(suites, share, results, options.again, for_pytest)
+            every = [f"{index}/{_SHARDS[suites]}" for index in range(_SHARDS[suites])]
+            for shard in [options.share] if options.share else every:
+                status = _run(suites, shard, results, options.again, for_pytest)
                 if status:
                     return status
         tests = list(outcomes.read(results).values())
@@ -50,15 +50,15 @@ def main(argv: Sequence[str]) -> int:
     return 0 if fine else 1
 
 
-def _run(suites: str, share: str, results: Path, again: bool, for_pytest: Sequence[str]) -> int:
+def _run(suites: str, shard: str, results: Path, again: bool, for_pytest: Sequence[str]) -> int:
     """Run the remaining tests of a shard. Return 0, or pytest's status if it could not run them.
 
     A test that terminates its process counts as failed, and a new process runs the rest.
     """
-    command = [sys.executable, "-m", "tests.fbcode.share", suites, share, str(results), *for_pytest]
+    command = [sys.executable, "-m", "tests.fbcode.shard", suites, shard, str(results), *for_pytest]
     environment = {**os.environ, recording.AGAIN: "1" if again else ""}
     while True:
-        print(f"=== {suites}, share {share}", flush=True)
+        print(f"=== {suites}, shard {shard}", flush=True)
         before = _size(results)
         status = subprocess.run(command, env=environment, check=False).returncode
         if status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
@@ -68,7 +68,7 @@ def _run(suites: str, share: str, results: Path, again: bool, for_pytest: Sequen
             return 0
         if status > 0 or _size(results) == before:
             print(
-                f"run: share {share} of {suites} ended with {status}; its output is above",
+                f"run: shard {shard} of {suites} ended with {status}; its output is above",
                 file=sys.stderr,
             )
             return abs(status)
@@ -86,7 +86,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="run", description=__doc__.splitlines()[0])
     parser.add_argument("suites", choices=["all", *sorted(SUITES)])
     parser.add_argument(
-        "--share", help="INDEX/SHARES of the tables; default: all shares, one by one"
+        "--share", help="INDEX/SHARDS of the tables; default: all shards, one by one"
     )
     parser.add_argument("--results", type=Path, help="results file; tests in it do not run again")
     parser.add_argument("--again", action="store_true", help="run failed tests again")

@@ -23,18 +23,18 @@ class Entry(Protocol):
 E = TypeVar("E", bound=Entry)
 
 
-def sampled(entries: Iterable[E], *, shares: int) -> list[E]:
-    """Return the shard of a table that FBCODE_SHARE selects, by default the first of `shares`.
+def sampled(entries: Iterable[E], *, shards: int) -> list[E]:
+    """Return the shard of a table that FBCODE_SHARE selects, by default the first of `shards`.
 
     An entry's shard depends only on its name, so adding entries does not move the existing ones. If
     no entry falls into the shard, return the table's first entry alone. Raises a ValueError if
-    FBCODE_SHARE is not `INDEX/COUNT` with 0 <= INDEX < COUNT.
+    FBCODE_SHARE is not `INDEX/SHARDS` with 0 <= INDEX < SHARDS.
     """
     table = list(entries)
-    index, shares = _parse(os.environ.get(VARIABLE) or f"0/{shares}")
-    share = [entry for entry in table if _number(entry) % shares == index]
-    # torch's decorators raise an error if the list of entries is empty.
-    return share or table[:1]
+    index, shards = _parse(os.environ.get(VARIABLE) or f"0/{shards}")
+    shard = [entry for entry in table if _number(entry) % shards == index]
+    # torch's decorators raise an error if they get no entries.
+    return shard or table[:1]
 
 
 def full_name(entry: Any) -> str:
@@ -46,8 +46,8 @@ def _number(entry: Entry) -> int:
     return int.from_bytes(hashlib.sha256(full_name(entry).encode()).digest()[:8], "big")
 
 
-def _parse(share: str) -> tuple[int, int]:
-    index, slash, shares = share.partition("/")
-    if slash and index.isdecimal() and shares.isdecimal() and int(index) < int(shares):
-        return int(index), int(shares)
-    raise ValueError(f"{VARIABLE}: expected INDEX/SHARES as in 0/16, found '{share}'")
+def _parse(shard: str) -> tuple[int, int]:
+    index, slash, shards = shard.partition("/")
+    if slash and index.isdecimal() and shards.isdecimal() and int(index) < int(shards):
+        return int(index), int(shards)
+    raise ValueError(f"{VARIABLE}: expected INDEX/SHARDS as in 0/16, found '{shard}'")

@@ -18,19 +18,19 @@ class _Entry:
 _TABLE = [_Entry(f"entry{number}") for number in range(200)]
 
 
-def test_every_entry_is_in_one_share(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_entry_is_in_one_shard(monkeypatch: pytest.MonkeyPatch) -> None:
     entries = []
     for index in range(7):
         monkeypatch.setenv(VARIABLE, f"{index}/7")
-        share = sampled(_TABLE, shares=1)
-        assert 10 < len(share) < 50
-        entries += share
+        shard = sampled(_TABLE, shards=1)
+        assert 10 < len(shard) < 50
+        entries += shard
     assert sorted(entry.name for entry in entries) == sorted(entry.name for entry in _TABLE)
 
 
-def test_a_share_does_not_move(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shard_does_not_move(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
-    first = sampled(_TABLE, shares=20)
+    first = sampled(_TABLE, shards=20)
     assert [entry.name for entry in first] == [
         "entry6",
         "entry9",
@@ -45,21 +45,21 @@ def test_a_share_does_not_move(monkeypatch: pytest.MonkeyPatch) -> None:
         "entry177",
         "entry180",
     ]
-    assert set(sampled([*_TABLE[::-1], _Entry("more")], shares=20)) >= set(first)
+    assert set(sampled([*_TABLE[::-1], _Entry("more")], shards=20)) >= set(first)
 
 
 def test_the_environment_may_ask_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "0/1")
-    assert sampled(_TABLE, shares=50) == _TABLE
+    assert sampled(_TABLE, shards=50) == _TABLE
 
 
-def test_no_share_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_shard_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "4999/5000")
-    assert sampled(_TABLE, shares=50) == _TABLE[:1]
+    assert sampled(_TABLE, shards=50) == _TABLE[:1]
 
 
 @pytest.mark.parametrize("value", ["1", "7/7", "-1/7", "a/b", "/", "0/0"])
-def test_what_is_no_share(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_shard(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, value)
-    with pytest.raises(ValueError, match="FBCODE_SHARE: expected INDEX/SHARES"):
-        sampled(_TABLE, shares=2)
+    with pytest.raises(ValueError, match="FBCODE_SHARE: expected INDEX/SHARDS"):
+        sampled(_TABLE, shards=2)

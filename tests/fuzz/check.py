@@ -11,7 +11,7 @@ import torch
 
 from tests.fuzz.compare import difference
 from tests.fuzz.generate import generate
-from tests.fuzz.minimise import minimise
+from tests.fuzz.minimize import minimize
 from tests.fuzz.program import Program, run
 from torch_google.tpu import autoload
 
@@ -39,7 +39,7 @@ def check(seed: int, modes: Sequence[str], *, shrink: bool) -> Iterator[Finding]
         text = differs(program, mode)
         if not text:
             continue
-        small = minimise(program, partial(_differs_in, mode)) if shrink else program
+        small = minimize(program, partial(_differs_in, mode)) if shrink else program
         yield Finding(seed, mode, differs(small, mode) or text, small)
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.fuzz import generate as generate_module
 from tests.fuzz.compare import difference
 from tests.fuzz.generate import add_line, generate, grow
-from tests.fuzz.minimise import minimise
+from tests.fuzz.minimize import minimize
 from tests.fuzz.operators import FAMILIES
 from tests.fuzz.program import Program, run
 from tests.fuzz.state import State
@@ -95,16 +95,16 @@ def test_a_planted_difference_is_found_and_made_small(line: str, other: str, pre
         )
 
     assert differs(program).startswith(prefix)
-    small = minimise(program, lambda candidate: bool(differs(candidate)))
+    small = minimize(program, lambda candidate: bool(differs(candidate)))
     assert line in small.lines
     assert len(small.lines) <= 2
 
 
 @settings(max_examples=examples(200), deadline=None)
 @given(st.sets(st.integers(0, 40), min_size=1, max_size=4), st.integers(41, 60))
-def test_minimise_keeps_what_is_needed_and_no_more(needed: set[int], size: int) -> None:
+def test_minimize_keeps_what_is_needed_and_no_more(needed: set[int], size: int) -> None:
     program = Program(tuple(map(str, range(size))), frozenset())
-    small = minimise(program, lambda p: {str(n) for n in needed} <= set(p.lines))
+    small = minimize(program, lambda p: {str(n) for n in needed} <= set(p.lines))
     assert small.lines == tuple(str(n) for n in sorted(needed))
 
 

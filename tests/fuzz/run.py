@@ -22,7 +22,7 @@ _SEEDS = flags.DEFINE_string("seeds", "0:100", "FIRST:END: the seeds from FIRST 
 _MODES = flags.DEFINE_list("modes", ["strict", "fused", "debug"], "Eager modes to test.")
 _MINUTES = flags.DEFINE_float("minutes", 0.0, "Stop after this many minutes; 0: after all seeds.")
 _LIMIT = flags.DEFINE_float("limit", 10.0, "Minutes after which a program counts as a hang.")
-_SHRINK = flags.DEFINE_bool("shrink", True, "Minimise programs that differ before printing them.")
+_SHRINK = flags.DEFINE_bool("shrink", True, "Minimize programs that differ before printing them.")
 
 
 def main(argv: list[str]) -> int:

@@ -54,7 +54,7 @@ def _fetch(directory: Path) -> list[Path]:
             )
             try:
                 apt.update()
-                libraries = apt.index(wanted=[_PACKAGE]).libraries_below([_PACKAGE])
+                libraries = apt.index(names=[_PACKAGE]).libraries_below([_PACKAGE])
                 return apt.download([_PACKAGE, *libraries], into=directory / "debs")
             except (command.CommandError, private_apt.MissingPackageError) as error:
                 reasons.append(f"{_SUITE} at {origin.uri}: {error}")

@@ -19,7 +19,7 @@ _ZSTD = 93
 _WHEELS = {
     "numpy": "torch converts arrays with it",
     "numpy.libs": "NumPy's OpenBLAS and Fortran runtime",
-    "jaxlib": "the device tpu compiles with it",
+    "jaxlib": "the tpu device compiles with it",
     "ml_dtypes": "jaxlib's number formats",
     "scipy": "jax imports it",
     "scipy.libs": "SciPy's OpenBLAS and Fortran runtime",

@@ -34,18 +34,18 @@ def model(x, y):
 x = torch.rand(33, 65, requires_grad=True)
 y = torch.rand(33, 65)
 compiled = torch.compile(model, fullgraph=True)
-results, wanted = compiled(x, y), model(x, y)
+results, references = compiled(x, y), model(x, y)
 (gradient,) = torch.autograd.grad(results[0].square().sum() + results[2].sum(), x)
-(expected,) = torch.autograd.grad(wanted[0].square().sum() + wanted[2].sum(), x)
-for got, want in zip((*results, gradient), (*wanted, expected)):
+(expected,) = torch.autograd.grad(references[0].square().sum() + references[2].sum(), x)
+for got, want in zip((*results, gradient), (*references, expected)):
     # A kernel does not round intermediate values to bfloat16, but keeps them in registers.
     torch.testing.assert_close(got, want, rtol=2e-2, atol=2e-3)
 with open("/proc/self/maps") as maps:
-    places = {line.split()[-1] for line in maps if ".so" in line}
-kernels = [place for place in places if place.startswith(os.environ["TORCHINDUCTOR_CACHE_DIR"])]
+    paths = {line.split()[-1] for line in maps if ".so" in line}
+kernels = [path for path in paths if path.startswith(os.environ["TORCHINDUCTOR_CACHE_DIR"])]
 print(json.dumps({
     "kernels": len(kernels),
-    "libraries": sorted(os.path.basename(place) for place in places),
+    "libraries": sorted(os.path.basename(path) for path in paths),
     "supported": torch.cpu._is_avx2_supported(),
     "vectors": str(cpu_vec_isa.pick_vec_isa()),
 }))

@@ -18,7 +18,7 @@ from tests.fbcode.devices import known
 from tests.fbcode.sample import sampled
 
 # Lazy modules are excluded, because they have no parameters to compare before their first call.
-_MODULES = sampled([info for info in module_db if "Lazy" not in info.name], shares=12)
+_MODULES = sampled([info for info in module_db if "Lazy" not in info.name], shards=12)
 _SAMPLES = 2
 
 

@@ -19,9 +19,9 @@ from torch.utils import _pytree as pytree
 from tests.fbcode.devices import known
 from tests.fbcode.sample import sampled
 
-_OPERATORS = sampled(op_db, shares=128)
-_REFERENCES = sampled(python_ref_db, shares=64)
-_WITH_OUT = sampled([op for op in op_db if op.supports_out], shares=128)
+_OPERATORS = sampled(op_db, shards=128)
+_REFERENCES = sampled(python_ref_db, shards=64)
+_WITH_OUT = sampled([op for op in op_db if op.supports_out], shards=128)
 _SAMPLES = 2
 # The tolerance for tpu, because XLA may reorder sums and fuse multiplications with additions.
 _APART = {"rtol": 1e-4, "atol": 1e-4}
@@ -145,7 +145,7 @@ def _call(op: Any, sample: Any, **more: Any) -> Any:
 def _skip_what_varies(op: Any, sample: Any) -> None:
     """Skip operators with random or uninitialized results, which may differ between two calls."""
     if "empty" in op.name or op.name in {"resize_", "resize_as_"}:
-        raise unittest.SkipTest("its result is uninitialised memory")
+        raise unittest.SkipTest("its result is uninitialized memory")
     results = []
     for seed in (0, 1):
         torch.manual_seed(seed)

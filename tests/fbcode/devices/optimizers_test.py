@@ -17,7 +17,7 @@ from tests.fbcode.devices import known
 from tests.fbcode.sample import sampled
 
 _DENSE = [info for info in optim_db if not info.only_supports_sparse_grads]
-_OPTIMIZERS = sampled(_DENSE, shares=2)
+_OPTIMIZERS = sampled(_DENSE, shards=2)
 _CONFIGURATIONS = 3
 
 

@@ -118,9 +118,9 @@ class _Loader(importlib.machinery.SourceFileLoader):
 def complete_torch() -> None:
     """Restore the names that torch has removed since v2.6.0, and v2.6.0's scale_grads."""
     for (module, name), value in _REMOVED.items():
-        found = importlib.import_module(module)
-        if not hasattr(found, name):
-            setattr(found, name, value)
+        target = importlib.import_module(module)
+        if not hasattr(target, name):
+            setattr(target, name, value)
     from torch.distributed.pipelining import schedules
     from torch.distributed.tensor import _op_schema
 

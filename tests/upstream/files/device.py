@@ -24,7 +24,7 @@ def check(name: str) -> None:
     if name not in DEVICES:
         raise ValueError(f"{DEVICE}: expected one of {', '.join(DEVICES)}, found '{name}'")
     if name == "tpu" and importlib.util.find_spec("torch_google.tpu") is None:
-        raise ValueError("the device tpu is not in this program: run run_on_tpu.par")
+        raise ValueError("the tpu device is not in this program: run run_on_tpu.par")
 
 
 def prepare() -> None:

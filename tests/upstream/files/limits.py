@@ -44,11 +44,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 
 def share(text: str) -> tuple[int, int]:
-    """Parse a shard, INDEX/COUNT; return both numbers. Raises a ValueError for any other text."""
+    """Parse INDEX/SHARDS; return both numbers. Raises a ValueError for any other text."""
     index, slash, shares = text.partition("/")
     if slash and index.isdecimal() and shares.isdecimal() and int(index) < int(shares):
         return int(index), int(shares)
-    raise ValueError(f"{SHARE}: expected INDEX/SHARES as in 0/16, found '{text}'")
+    raise ValueError(f"{SHARE}: expected INDEX/SHARDS as in 0/16, found '{text}'")
 
 
 def _number(name: str) -> int:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run one of torch's test files in this process: FILE [pytest options].
 
-exceptions.json lists the known failures. UPSTREAM_SHARE=INDEX/COUNT selects a shard of the file's
+exceptions.json lists the known failures. UPSTREAM_SHARE=INDEX/SHARDS selects a part of the file's
 tests. UPSTREAM_DEVICE=tpu selects the device-generic tests and runs them on tpu.
 FBCODE_RESULTS=FILE appends each outcome to a file; tests that have an outcome in the file do not
 run again.

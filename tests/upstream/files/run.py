@@ -93,7 +93,7 @@ def _size(file: Path) -> int:
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="run", description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="+", help=f"torch's test files; {', '.join(catalogue.SETS)}")
-    parser.add_argument("--share", default="0/1", help="INDEX/SHARES of each file's tests")
+    parser.add_argument("--share", default="0/1", help="INDEX/SHARDS of each file's tests")
     parser.add_argument("--device", default="cpu", help=f"{' or '.join(device.DEVICES)}")
     parser.add_argument("--results", type=Path, help="results file; tests in it do not run again")
     parser.add_argument("--again", action="store_true", help="run failed tests again")

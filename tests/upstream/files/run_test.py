@@ -92,7 +92,7 @@ def test_what_is_asked_for_is_here(capsys: pytest.CaptureFixture[str]) -> None:
     assert sorted(catalogue.chosen(["test_nn", "whole"])) == list(catalogue.WHOLE)
     assert run.main(["test_others"]) == 1
     assert "'test_others' is not a torch test file of this program" in capsys.readouterr().err
-    with pytest.raises(ValueError, match="expected INDEX/SHARES as in 0/16, found '3/3'"):
+    with pytest.raises(ValueError, match="expected INDEX/SHARDS as in 0/16, found '3/3'"):
         limits.share("3/3")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one Bazel shard of the smoke test. Arguments: FILE=INDEX/COUNT for each Bazel shard.
+"""Run one shard of the smoke test in this process. Arguments: FILE=INDEX/SHARDS for each shard.
 
 The Bazel shard runs shard INDEX, of COUNT, of the tests in FILE, in this process.
 """

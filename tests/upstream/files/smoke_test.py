@@ -19,7 +19,7 @@ def test_a_shard_takes_its_file() -> None:
 def test_there_is_a_shard_for_each_file(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ValueError, match="3 shards for 2 files"):
         smoke.take(_FILES, {"TEST_SHARD_INDEX": "1", "TEST_TOTAL_SHARDS": "3"})
-    with pytest.raises(ValueError, match="expected INDEX/SHARES as in 0/16, found '4/4'"):
+    with pytest.raises(ValueError, match="expected INDEX/SHARDS as in 0/16, found '4/4'"):
         smoke.take(["test_nn=4/4"], {})
     assert smoke.main([*_FILES, *_FILES]) == 1
     assert "shards for 4 files" in capsys.readouterr().err

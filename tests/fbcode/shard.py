@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run one shard of a group of test suites in this process.
 
-Usage: python -m tests.fbcode.share SUITES SHARD_INDEX/SHARD_COUNT RESULTS [pytest options]
+Usage: python -m tests.fbcode.shard SUITES INDEX/SHARDS RESULTS [pytest options]
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SUITES = {
 
 def main(argv: Sequence[str]) -> int:
     """Run the tests that have no result yet. Return pytest's status: 5 means that all have one."""
-    suites, share, results, *options = argv
+    suites, shard, results, *options = argv
     # Use the settings of .bazelrc and BUILD, but turn off XLA's optimizations.
     os.environ.update(
         PYTORCH_TEST_FBCODE="1",
@@ -40,7 +40,7 @@ def main(argv: Sequence[str]) -> int:
         OMP_NUM_THREADS="1",
         XLA_FLAGS=f"{quick_compiler.XLA_FLAGS} {os.environ.get('XLA_FLAGS', '')}",
     )
-    os.environ[VARIABLE] = share
+    os.environ[VARIABLE] = shard
     os.environ[FILE] = os.path.abspath(results)
     sys.argv[1:] = ["-p", "tests.fbcode.recording", *options]
     tests = [f"tests/fbcode/{test}" for test in SUITES[suites]]

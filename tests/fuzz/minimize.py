@@ -9,7 +9,7 @@ from dataclasses import replace
 from tests.fuzz.program import Program
 
 
-def minimise(program: Program, differs: Callable[[Program], bool]) -> Program:
+def minimize(program: Program, differs: Callable[[Program], bool]) -> Program:
     """Remove as many lines of `program` as possible while `differs` remains true.
 
     Try removing halves of the program first, then quarters, and so on, until no single line can be
