@@ -39,16 +39,16 @@ def elastic():
 def main(argv):
     how = HOW.value
     if how == "none":
-        found = [read()]
+        values = [read()]
     elif how == "subprocess":
-        found = [json.loads(subprocess.check_output([sys.executable, "-c", CODE]))]
+        values = [json.loads(subprocess.check_output([sys.executable, "-c", CODE]))]
     elif how == "elastic":
-        found = elastic()
+        values = elastic()
     else:
         with multiprocessing.get_context(how).Pool(WORKERS.value) as pool:
-            found = [pool.apply(read) for _ in range(WORKERS.value)]
+            values = [pool.apply(read) for _ in range(WORKERS.value)]
     # Write the line in one call, because torchrun's workers share the pipe.
-    os.write(1, ("read " + json.dumps(found) + chr(10)).encode())
+    os.write(1, ("read " + json.dumps(values) + chr(10)).encode())
 
 if __name__ == "__main__":
     app.run(main)

@@ -79,7 +79,7 @@ _TABLE: list[tuple[str, str, str, Any]] = [
 _READ = """
     import importlib, threading, torch
     def read():
-        return [importlib.import_module(m)._get_dict()[n] for m, n in json.loads({wanted!r})]
+        return [importlib.import_module(m)._get_dict()[n] for m, n in json.loads({entries!r})]
     seen = [read()]
     thread = threading.Thread(target=lambda: seen.append(read()))
     thread.start()
@@ -94,7 +94,7 @@ _READ = """
 def _readings(request: pytest.FixtureRequest) -> tuple[list[Any], list[Any], str]:
     entries = json.dumps([(module, name) for _, module, name, _ in _TABLE])
     status, out, error = _run(
-        _READ.strip().format(wanted=entries),
+        _READ.strip().format(entries=entries),
         *(flag for flag, *_ in _TABLE),
         "--torchinductor_cache_dir=/somewhere",
         top=request.param,

@@ -21,10 +21,12 @@ _PROGRAM = Path(__file__).parent / "testing/sum.par"
 
 def test_options_before_the_dashes_are_those_of_torchrun() -> None:
     env = {"JOB_COMPLETION_INDEX": "1", "MASTER_ADDR": "a", "PET_NNODES": "2"}
-    found = torchrun_arguments("x.par", ["--nproc-per-node=2", "--", "--epochs=1", "--", "y"], env)
-    place = ["--nnodes=2", "--node-rank=1", "--master-addr=a", "--master-port=29500"]
+    arguments = torchrun_arguments(
+        "x.par", ["--nproc-per-node=2", "--", "--epochs=1", "--", "y"], env
+    )
+    options = ["--nnodes=2", "--node-rank=1", "--master-addr=a", "--master-port=29500"]
     program = ["--no-python", "x.par", "--epochs=1", "--", "y"]
-    assert found == [*place, "--nproc-per-node=2", *program]
+    assert arguments == [*options, "--nproc-per-node=2", *program]
     assert torchrun_arguments("x.par", ["--epochs=1"], {}) == [
         "--standalone", "--local-addr=127.0.0.1", "--no-python", "x.par", "--epochs=1"
     ]  # fmt: skip

@@ -99,7 +99,7 @@ def test_a_direct_start_is_one_machine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("machine", "expected"),
     [
         (Place(1), ["--standalone", "--local-addr=127.0.0.1"]),
         (Place(1, processes=2), ["--standalone", "--local-addr=127.0.0.1", "--nproc-per-node=2"]),
@@ -115,8 +115,8 @@ def test_a_direct_start_is_one_machine() -> None:
         ),
     ],
 )
-def test_the_arguments(given: Place, expected: list[str]) -> None:
-    assert given.torchrun_arguments() == expected
+def test_the_arguments(machine: Place, expected: list[str]) -> None:
+    assert machine.torchrun_arguments() == expected
 
 
 @pytest.mark.parametrize(

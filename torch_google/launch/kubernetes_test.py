@@ -55,8 +55,8 @@ def _check(item: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", _JOBS)
 def test_the_objects_follow_the_schemas(name: str) -> None:
     items = manifest(_JOBS[name])["items"]
-    kinds = [item["kind"] for item in items]
-    assert kinds == (["JobSet"] if name in ("slices", "jobset") else ["Service", "Job"])
+    object_kinds = [item["kind"] for item in items]
+    assert object_kinds == (["JobSet"] if name in ("slices", "jobset") else ["Service", "Job"])
     for item in items:
         _check(item)
 

@@ -154,7 +154,7 @@ class Dispatcher:
 
     def on_lost(self, handle: WorkerHandle, exit_code: int | None) -> None:
         """Fail the requests that a worker was processing when it died."""
-        _LOG.error("worker %d died: exit code %s; it starts again", handle.index, exit_code)
+        _LOG.error("worker %d died: exit code %s; restarting it", handle.index, exit_code)
         self._metrics.restarts.add(1, str(handle.index))
         self._remove(handle, f"exit code {exit_code}")
 

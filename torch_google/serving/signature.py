@@ -115,13 +115,13 @@ class TensorSpec:
             self._refuse("a number that is not finite in that dtype", "finite numbers")
         return array
 
-    def _refuse(self, found: str, wanted: str) -> NoReturn:
+    def _refuse(self, found: str, expected: str) -> NoReturn:
         raise RequestError(
             HTTPStatus.UNPROCESSABLE_ENTITY,
             f"the input does not fit the model, which takes {self}",
             f"inputs.{self.name}",
             found,
-            f"send one example, without a batch dimension: nested lists with {wanted}",
+            f"send one example, without a batch dimension: nested lists with {expected}",
         )
 
 
@@ -208,8 +208,8 @@ def _summary(value: Any) -> str:
     return {list: "a list", str: "a string", type(None): "null"}.get(type(value), "a number")
 
 
-def _names(found: Mapping[str, Any]) -> str:
-    if not found:
+def _names(values: Mapping[str, Any]) -> str:
+    if not values:
         return "an empty object"
-    names = [name[:80] for name in list(found)[:8]]
-    return f"the names {', '.join(names)}{', ...' if len(found) > len(names) else ''}"
+    names = [name[:80] for name in list(values)[:8]]
+    return f"the names {', '.join(names)}{', ...' if len(values) > len(names) else ''}"

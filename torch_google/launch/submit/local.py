@@ -34,14 +34,14 @@ def run(job: Job) -> int:
         try:
             with cancellable(), _reserved_port() as port:
                 for index in range(job.machines):
-                    place = {
+                    variables = {
                         "JOB_COMPLETION_INDEX": str(index),
                         "MASTER_ADDR": "127.0.0.1",
                         "MASTER_PORT": str(port),
                         "PET_NNODES": str(job.machines),
                     }
                     directory = Path(logs, str(index))
-                    processes.start(job.command(directory), env | place)
+                    processes.start(job.command(directory), env | variables)
                 ranks = job.machines * job.processes
                 say(f"started {job.par.name}: {ranks} ranks on {job.machines} machines, all here")
                 status = processes.wait(_Report(job.spare), spare=job.spare)

@@ -61,15 +61,17 @@ class Options:
         parser.add_argument("--entrypoint-num-cpus", type=float)
         parser.add_argument("--entrypoint-num-gpus", type=float)
         parser.add_argument("--no-upload", action="store_true")
-        found = parser.parse_args(options)
-        if not found.address.startswith(("http://", "https://")):
+        parsed = parser.parse_args(options)
+        if not parsed.address.startswith(("http://", "https://")):
             raise ValueError(
-                f"--option=--address={found.address}: expected the URL of Ray's dashboard, such as "
-                "http://HOST:8265"
+                f"--option=--address={parsed.address}: expected the URL of Ray's dashboard, such "
+                "as http://HOST:8265"
             )
         names = ("entrypoint_num_cpus", "entrypoint_num_gpus")
-        demands = {name: getattr(found, name) for name in names if getattr(found, name) is not None}
-        return cls(found.address, _headers(found.headers), demands, not found.no_upload)
+        demands = {
+            name: getattr(parsed, name) for name in names if getattr(parsed, name) is not None
+        }
+        return cls(parsed.address, _headers(parsed.headers), demands, not parsed.no_upload)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -142,9 +144,9 @@ def _choose(nodes: list[Node], machines: int, demands: dict[str, float]) -> list
         if all(node.resources.get(name, 0.0) >= number for name, number in needed.items())
     }
     if len(fitting) < machines:
-        wanted = ", ".join(f"{number:g} {name}" for name, number in needed.items() if number)
+        needs = ", ".join(f"{number:g} {name}" for name, number in needed.items() if number)
         raise SubmitError(
-            f"the cluster has {len(fitting)} nodes{' with ' * bool(wanted)}{wanted}, and "
+            f"the cluster has {len(fitting)} nodes{' with ' * bool(needs)}{needs}, and "
             f"--machines={machines}; start more nodes or use fewer machines"
         )
     ordered = sorted(fitting.values(), key=lambda node: (node.is_head, node.address))
@@ -255,7 +257,7 @@ def _state(cluster: Cluster, name: str) -> dict[str, Any]:
             time.sleep(_POLL)
         else:
             if state is None:
-                raise SubmitError(f"the cluster does not know job {name} any more")
+                raise SubmitError(f"the Ray cluster no longer has job {name}")
             return state
     raise AssertionError("unreachable: the last attempt returns or raises")
 

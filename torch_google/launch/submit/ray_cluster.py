@@ -184,7 +184,7 @@ class Cluster:
         except (OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
             raise Unreachable(
-                f"no Ray cluster answers at {self.address}: {reason}; correct "
+                f"no Ray cluster responds at {self.address}: {reason}; correct "
                 "--option=--address=URL, the URL of Ray's dashboard"
             ) from None
         return body

@@ -177,7 +177,7 @@ def test_no_cluster_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
         options = ["--scheduler=ray", f"--option=--address={address}"]
         assert main.main(["--par=x.par", *options]) == 3
     error = capsys.readouterr().err
-    assert error.startswith(f"submit: no Ray cluster answers at {address}: [Errno 111]")
+    assert error.startswith(f"submit: no Ray cluster responds at {address}: [Errno 111]")
     assert error.count("\n") == 1
 
 
