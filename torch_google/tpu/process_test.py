@@ -159,8 +159,8 @@ def test_shapes_that_depend_on_values_of_the_second_device() -> None:
     program = """
 mask = torch.tensor([True, False, True]).to("tpu:1")
 for x in (torch.tensor(2.0), torch.arange(3.0).to("tpu:1")):
-    found = torch.masked_select(x, mask)
-    print(found.device, found.tolist(), (found + found).tolist())
+    selected = torch.masked_select(x, mask)
+    print(selected.device, selected.tolist(), (selected + selected).tolist())
 print(mask.nonzero().device)
 """
     assert run(_LOAD + program, TORCH_TPU_PLATFORM="cpu", TORCH_TPU_CPU_DEVICES="2").split(
@@ -236,7 +236,7 @@ for name, use in uses.items():
     said = advice(use)
     if not ("forked after the device had started" in said and "'spawn' start method" in said):
         print(name, "->", said)
-print((x + 1).tolist(), advice(lambda: torch.manual_seed(3)))  # as data loader workers do
+print((x + 1).tolist(), advice(lambda: torch.manual_seed(3)))  # a data loader's workers set it
 """
 
 
@@ -261,7 +261,7 @@ def test_the_exit_waits_for_autograds_threads() -> None:
 import atexit, torch, torch_google.tpu
 from torch_google.tpu import registration
 live = [True, True, False]
-atexit.register(lambda: print(live))  # comes after the device's own
+atexit.register(lambda: print(live))  # runs after the device's own handler
 torch_google.tpu.autoload()
 torch.ones(2, device="tpu", requires_grad=True).sum().backward()
 print(registration._autograd_lives())

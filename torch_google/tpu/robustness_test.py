@@ -81,17 +81,17 @@ import threading, torch, torch_google.tpu
 torch_google.tpu.autoload()
 for size in range(3, 11):
     begin = threading.Barrier(8)
-    found = {}
+    sums = {}
     def work(number):
         x = torch.full((size, size), float(number)).to("tpu")
         begin.wait()
         for _ in range(20):
             x.t().mul_(1.0)
-        found[number] = x.sum().item()
+        sums[number] = x.sum().item()
     threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
     for thread in threads: thread.start()
     for thread in threads: thread.join()
-    assert found == {number: size * size * number for number in range(8)}, found
+    assert sums == {number: size * size * number for number in range(8)}, sums
 """
 
 
@@ -266,7 +266,7 @@ _EXIT = """
 import torch
 x = torch.randn(16, 16, device="tpu", requires_grad=True)
 (x @ x).sum().backward()
-torch.kept = x  # as a global of a module has it: until the interpreter is gone
+torch.kept = x  # like a module's global, it lives until the interpreter exits
 big = [torch.ones(256, 256, device="tpu") @ torch.ones(256, 256, device="tpu") for _ in range(50)]
 event = torch.Event("tpu")
 event.record()

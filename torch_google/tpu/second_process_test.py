@@ -26,9 +26,9 @@ analysis = jax.stages.Compiled.memory_analysis
 jax.stages.Compiled.memory_analysis = lambda self: [asked.append(1), analysis(self)][1]
 read = []
 load = serialize_executable.deserialize_and_load
-def counted(*given, **named):
+def counted(*args, **kwargs):
     read.append(1)
-    return load(*given, **named)
+    return load(*args, **kwargs)
 serialize_executable.deserialize_and_load = counted
 torch.manual_seed(0)
 model = torch.nn.Sequential(
@@ -51,9 +51,9 @@ with torch.tpu.eager_mode("strict" if mode == "compile" else mode):
     y.t()[1:3].mul_(2).add_(torch.arange(4.0, device="tpu"))
     losses += y.sum(1).tolist()
 torch.tpu.wait_for_compiles()
-found = torch.tpu.metrics()
+metrics = torch.tpu.metrics()
 loaded = [name for name in sys.argv[2:] if name in sys.modules]
-counts = [found.compiles, found.disk_hits, found.disk_misses]
+counts = [metrics.compiles, metrics.disk_hits, metrics.disk_misses]
 print(json.dumps([losses, *counts, loaded, len(asked), len(read)]))
 """
 

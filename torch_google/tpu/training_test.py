@@ -15,7 +15,7 @@ from torch.optim import lr_scheduler, swa_utils
 DEVICES = ("cpu", "tpu")
 
 
-def given(*size: int) -> torch.Tensor:
+def random_tensor(*size: int) -> torch.Tensor:
     return torch.randn(size, generator=torch.Generator().manual_seed(0))
 
 
@@ -24,7 +24,7 @@ def given(*size: int) -> torch.Tensor:
 def test_gradients_are_clipped(foreach: bool | None, norm: float) -> None:
     results = []
     for device in DEVICES:
-        parameters = [nn.Parameter(given(*size).to(device)) for size in ((3, 4), (5,))]
+        parameters = [nn.Parameter(random_tensor(*size).to(device)) for size in ((3, 4), (5,))]
         for parameter in parameters:
             parameter.grad = parameter.detach() * 2
         total = nn.utils.clip_grad_norm_(parameters, 0.5, norm_type=norm, foreach=foreach)
@@ -68,7 +68,7 @@ def test_parametrized_weights(parametrize: Callable[[nn.Module], nn.Module]) -> 
     for device in DEVICES:
         torch.manual_seed(0)
         model = parametrize(nn.Linear(4, 4)).to(device)
-        result = model(given(2, 4).to(device))
+        result = model(random_tensor(2, 4).to(device))
         result.square().sum().backward()
         results.append([result, [parameter.grad for parameter in model.parameters()]])
     torch.testing.assert_close(results[1], results[0], check_device=False, rtol=1e-4, atol=1e-4)
@@ -79,7 +79,7 @@ def test_normal_layers_are_fused() -> None:
     assert norm.running_mean is not None
     norm.running_mean.add_(0.5)
     fused = nn.utils.fuse_conv_bn_eval(convolution, norm)
-    x = given(1, 1, 5, 5).to("tpu")
+    x = random_tensor(1, 1, 5, 5).to("tpu")
     torch.testing.assert_close(fused(x), norm(convolution(x)))
 
 
@@ -90,7 +90,7 @@ def test_weights_are_pruned() -> None:
         model = nn.Linear(4, 4).to(device)
         prune.l1_unstructured(model, "weight", amount=0.5)
         prune.ln_structured(model, "weight", amount=1, n=2, dim=0)
-        model(given(1, 4).to(device)).sum().backward()
+        model(random_tensor(1, 4).to(device)).sum().backward()
         prune.remove(model, "weight")
         weights.append(model.weight)
     torch.testing.assert_close(weights[1], weights[0], check_device=False)
@@ -155,11 +155,11 @@ def test_averages_of_models(options: dict[str, Any]) -> None:
         scheduler = swa_utils.SWALR(optimizer, 0.05)
         for _ in range(3):
             optimizer.zero_grad()
-            model(given(5, 3).to(device)).sin().sum().backward()
+            model(random_tensor(5, 3).to(device)).sin().sum().backward()
             optimizer.step()
             scheduler.step()
             average.update_parameters(model)
-        swa_utils.update_bn([given(5, 3)], average, device=torch.device(device))
+        swa_utils.update_bn([random_tensor(5, 3)], average, device=torch.device(device))
         results.append(dict(average.state_dict()))
     torch.testing.assert_close(results[1], results[0], check_device=False, rtol=1e-4, atol=1e-5)
 

@@ -35,7 +35,7 @@ class CacheStatistics:
 
 @dataclass
 class _CacheState:
-    place: Directory | Remote | None = None
+    store: Directory | Remote | None = None
     chosen: bool = False  # whether a call or the environment has set the location
     writable: bool = True
     unread: int = 0  # the number of failed reads in a row
@@ -60,7 +60,7 @@ def set_compile_cache(path: str | os.PathLike[str] | None, *, max_bytes: int | N
         )
     store = None if path is None else _place(os.fspath(path), max_bytes)
     with _state.lock:
-        _state.place, _state.chosen = store, True
+        _state.store, _state.chosen = store, True
         _state.writable, _state.unread, _state.warned = True, 0, False
 
 
@@ -94,8 +94,8 @@ def current() -> Directory | Remote | None:
             warn(f"{_VARIABLE}: {error}")
         with _state.lock:
             if not _state.chosen:
-                _state.place, _state.chosen = store, True
-    return _state.place
+                _state.store, _state.chosen = store, True
+    return _state.store
 
 
 def readable() -> bool:

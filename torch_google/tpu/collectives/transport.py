@@ -87,12 +87,12 @@ class Transport:
         whether all ranks have the same views. It waits for the targets' new arrays and returns
         them.
         """
-        given = _Arguments(
+        arguments = _Arguments(
             inputs=[self._local(array) for array, _ in inputs],
             olds=[self._local(old) for old, *_ in targets if old is not None],
             factors=[] if factor is None else [_as_array(factor)],
         )
-        for array in (*given.inputs, *given.olds):
+        for array in (*arguments.inputs, *arguments.olds):
             errors.wait(array)
         views = tuple(View(*view) for _, view in inputs)
         written = tuple((index, View(*view)) for index, view in outputs)
@@ -102,17 +102,17 @@ class Transport:
             call = Signature(
                 name=name,
                 kernel=Kernel(kernel_name(name), reduction, root, len(self._programs.devices)),
-                inputs=tuple((array.shape, str(array.dtype)) for array in given.inputs),
+                inputs=tuple((array.shape, str(array.dtype)) for array in arguments.inputs),
                 views=views,
                 targets=tuple(
                     Target(tuple(shape), dtype, old is not None) for old, shape, dtype, _ in targets
                 ),
                 outputs=written,
                 splits=(tuple(splits[0]), tuple(splits[1])),
-                factors=tuple(each.shape for each in given.factors),
+                factors=tuple(each.shape for each in arguments.factors),
                 largest=largest // shown[0].dtype.itemsize,
             )
-            results = self._plan(call, given, bool(same))(given)
+            results = self._plan(call, arguments, bool(same))(arguments)
             for result in results:
                 errors.wait(result)
             return [
@@ -135,24 +135,24 @@ class Transport:
             return array
         return jax.device_put(array, platform.device(index))
 
-    def _plan(self, call: Signature, given: _Arguments, same: bool) -> _Plan:
+    def _plan(self, call: Signature, arguments: _Arguments, same: bool) -> _Plan:
         key = (call, same)
         plan = self._plans.pop(key, None)
         if plan is None:
-            plan = self._new_plan(call, given, same)
+            plan = self._new_plan(call, arguments, same)
             while len(self._plans) >= _MOST_PLANS:
                 self._plans.popitem(last=False)
         self._plans[key] = plan
         return plan
 
-    def _new_plan(self, call: Signature, given: _Arguments, same: bool) -> _Plan:
-        inputs, olds, factors = given
+    def _new_plan(self, call: Signature, arguments: _Arguments, same: bool) -> _Plan:
+        inputs, olds, factors = arguments
         flat = jax.eval_shape(call.pack, inputs, *factors)
         results = call.kernel.results(flat)
         packs = bool(factors) or not _is_identity(call.pack, inputs)
         unpacks = not _is_identity(lambda arrays: call.unpack(arrays, olds), results)
-        if same and (packs or unpacks) and not factors and _spans_ranks(call, given):
-            return self._one_program(call, given)
+        if same and (packs or unpacks) and not factors and _spans_ranks(call, arguments):
+            return self._one_program(call, arguments)
         programs = self._programs
         pack = kernel = unpack = None
         if packs:
@@ -187,20 +187,20 @@ class Transport:
 
         return run
 
-    def _one_program(self, call: Signature, given: _Arguments) -> _Plan:
-        count = len(given.inputs)
+    def _one_program(self, call: Signature, arguments: _Arguments) -> _Plan:
+        count = len(arguments.inputs)
         program = self._programs.over_ranks(
             call.name,
             lambda *arrays: call.unpack(call.kernel(call.pack(arrays[:count])), arrays[count:]),
             call,
-            [*given.inputs, *given.olds],
+            [*arguments.inputs, *arguments.olds],
         )
         return lambda arguments: program(*arguments.inputs, *arguments.olds)
 
 
-def _spans_ranks(call: Signature, given: _Arguments) -> bool:
+def _spans_ranks(call: Signature, arguments: _Arguments) -> bool:
     """Return whether all arrays can be parts of distributed arrays: none is a scalar or empty."""
-    shapes = [array.shape for array in (*given.inputs, *given.olds)]
+    shapes = [array.shape for array in (*arguments.inputs, *arguments.olds)]
     shapes += [target.shape for target in call.targets]
     return all(shapes) and all(map(math.prod, shapes))
 

@@ -463,8 +463,8 @@ def _cached(rank: int, directory: str) -> list[int]:
         dist.reduce_scatter_tensor(part, value.reshape(-1))
         dist.broadcast(part[1:], 1)
         part.cpu()
-    found = torch.tpu.metrics()
-    return [found.compiles, found.disk_hits]
+    metrics = torch.tpu.metrics()
+    return [metrics.compiles, metrics.disk_hits]
 
 
 @pytest.mark.filterwarnings("ignore:.*reduce_scatter_tensor")

@@ -31,7 +31,7 @@ class _BucketPlan:
     """A program and the metadata of its results, for all calls with the same sizes."""
 
     program: BucketedProgram
-    given: Any
+    result_plan: Any
     others: list[Any]
 
 
@@ -99,7 +99,7 @@ class BucketedGraph:
                 self._plans.popitem(last=False)
         if plan is None:
             return None
-        return plan.program(args, arrays, adapter, sizes, plan.given, plan.others)
+        return plan.program(args, arrays, adapter, sizes, plan.result_plan, plan.others)
 
     def _plan(
         self,

@@ -82,7 +82,7 @@ class BucketedProgram:
             and isinstance(node.meta.get("val"), torch.Tensor)
             and signature.argument(node) is None
         ]
-        self._neighbours = _neighbours(signature)
+        self._neighbors = _neighbors(signature)
         self._check()
         # For each new tensor, its node and its dimensions in memory order, outermost first.
         self._orders = [
@@ -280,8 +280,8 @@ class BucketedProgram:
         )
 
     def _dims(self, scope: SizeScope, meta: torch.Tensor) -> list[Any]:
-        """Return the dimensions of an input, with an `Extent` for each factor of a size."""
-        return [factored(scope, size, self._neighbours) for size in meta.shape]
+        """Return the dimensions of an input, with an extent for each factor of a size."""
+        return [factored(scope, size, self._neighbors) for size in meta.shape]
 
     def _packed(
         self, scope: SizeScope, x: PaddedArray, node: Node, order: tuple[int, ...]
@@ -313,7 +313,7 @@ def _lie(sizes: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> 
     return True
 
 
-def _neighbours(signature: GraphSignature) -> list[tuple[Any, ...]]:
+def _neighbors(signature: GraphSignature) -> list[tuple[Any, ...]]:
     """Return the sizes of the tensors in a graph that have more than one symbolic dimension."""
     shapes: dict[tuple[Any, ...], None] = {}
     for node in signature.graph.graph.nodes:

@@ -34,7 +34,7 @@ OWNERS = 3
 class _ArgumentResult:
     """A result that is one of the arguments."""
 
-    place: int
+    argument: int
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class Specialization:
             own.store(args[index], array, number)
         tensors = iter(self._give(outputs[count:]))
         return [
-            args[result.place]
+            args[result.argument]
             if isinstance(result, _ArgumentResult)
             else next(tensors)
             if isinstance(result, _NewResult | _ViewResult)
@@ -215,10 +215,10 @@ class Specialization:
         """Create the new tensors on all devices, and return them in the order of the results."""
         by_position: dict[int, list[torch.Tensor]] = {}
         for adapter, positions, plan in self._givers:
-            given = [arrays[position] for position in positions]
+            outputs = [arrays[position] for position in positions]
             chosen = self._chosen[len(self._written) :]
             shardings = [chosen[position] for position in positions] if chosen else ()
-            tensors = adapter.give(given, plan, shardings)
+            tensors = adapter.give(outputs, plan, shardings)
             if len(self._givers) == 1 and not self._shared:
                 return tensors
             for position, tensor in zip(positions, tensors, strict=True):

@@ -59,7 +59,7 @@ def exported(program: ExportedProgram, platform: str | None = None) -> jax.expor
             return jax.export.export(jitted, platforms=platforms)(*specs)
         except (jax.core.InconclusiveDimensionOperation, jax.errors.JAXTypeError, TypeError) as e:
             raise NotImplementedError(
-                f"tpu: export_stablehlo: {traced.at} has no form for symbolic sizes "
+                f"tpu: export_stablehlo: {traced.operator} has no form for symbolic sizes "
                 f"({str(e).splitlines()[0]}). Export the program without dynamic_shapes, once for "
                 "each size"
             ) from e
@@ -87,7 +87,7 @@ class _SymbolicProgram:
             for node in self._nodes
             if isinstance(node.target, OpOverload)
         )
-        self.at = "an input"
+        self.operator = "an input"
         self._sizes = _dimensions(program)
 
     def shape(self, meta: torch.Tensor) -> tuple[Any, ...]:
@@ -99,7 +99,7 @@ class _SymbolicProgram:
         values |= {node: constant(tensor) for node, tensor in self._constants.items()}
         for position, node in enumerate(self._nodes):
             if node.op == "call_function":
-                self.at = str(node.target)
+                self.operator = str(node.target)
                 values[node] = self._call(node, position, values, key)
         is_output = [
             spec.kind is OutputKind.USER_OUTPUT
@@ -145,8 +145,8 @@ class _SymbolicProgram:
         # statistics, but a lowering may compute the result. So do not compare empty shapes.
         if 0 not in meta.shape and array.shape != self.shape(meta):
             raise ValueError(
-                f"tpu: export_stablehlo: {self.at} gave {array.shape}, torch has {self.shape(meta)}. "
-                "Fix its lowering in torch_google/tpu/lowerings"
+                f"tpu: export_stablehlo: {self.operator} gave {array.shape}, torch has "
+                f"{self.shape(meta)}. Fix its lowering in torch_google/tpu/lowerings"
             )
         return array
 
@@ -155,7 +155,7 @@ class _SymbolicProgram:
             return number(expr, self._sizes)
         except PaddingRefusal as refusal:
             raise NotImplementedError(
-                f"tpu: export_stablehlo: {self.at}: {refusal}. Leave it out of the program"
+                f"tpu: export_stablehlo: {self.operator}: {refusal}. Leave it out of the program"
             ) from refusal
 
 

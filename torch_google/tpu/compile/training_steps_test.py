@@ -18,25 +18,25 @@ class _Pair:
     """A model with its data and optimizer on the CPU, and copies of them on the device."""
 
     def __init__(self, make: Make) -> None:
-        self.theirs = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4))
-        self.ours = deepcopy(self.theirs).to("tpu")
-        self.optimizers = [make(self.theirs.parameters()), make(self.ours.parameters())]
+        self.on_cpu = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4))
+        self.on_device = deepcopy(self.on_cpu).to("tpu")
+        self.optimizers = [make(self.on_cpu.parameters()), make(self.on_device.parameters())]
         self.data = torch.randn(6, 8), torch.randn(6, 4)
         self.moved = [x.to("tpu") for x in self.data]
 
     def loss(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return (self.ours(x) - y).square().mean()
+        return (self.on_device(x) - y).square().mean()
 
     def reference(self) -> torch.Tensor:
         x, y = self.data
         self.optimizers[0].zero_grad()
-        loss = (self.theirs(x) - y).square().mean()
+        loss = (self.on_cpu(x) - y).square().mean()
         loss.backward()
         self.optimizers[0].step()
         return loss.detach()
 
     def check(self) -> None:
-        for mine, its in zip(self.ours.parameters(), self.theirs.parameters(), strict=True):
+        for mine, its in zip(self.on_device.parameters(), self.on_cpu.parameters(), strict=True):
             torch.testing.assert_close(mine.cpu(), its, rtol=1e-4, atol=1e-5)
 
 
@@ -69,7 +69,7 @@ def test_a_step_is_one_program(name: str) -> None:
     for _ in range(4):
         torch.testing.assert_close(step(*pair.moved).cpu(), pair.reference())
     pair.check()
-    assert all(parameter.grad is None for parameter in pair.ours.parameters())
+    assert all(parameter.grad is None for parameter in pair.on_device.parameters())
     graphs = torch.tpu.metrics().graphs
     assert graphs["call"] == 4
     # SGD needs two programs: its first step creates the momentum buffers that later steps read.
@@ -147,13 +147,13 @@ def test_a_whole_step_by_torch_compile() -> None:
 def test_a_release_that_cannot_trace_a_step_says_so() -> None:
     pair = _Pair(MAKERS["sgd"])
     with pytest.raises(NotImplementedError, match="Use torch.compile"):
-        compile_step(pair.ours, pair.optimizers[1])
+        compile_step(pair.on_device, pair.optimizers[1])
 
 
 @pytest.mark.skipif(V2_6, reason="v2.6 has no compile_step")
 def test_hooks_of_gradients() -> None:
     pair = _Pair(lambda p: optim.SGD(p, lr=0.1))
-    for model in (pair.theirs, pair.ours):
+    for model in (pair.on_cpu, pair.on_device):
         model[0].weight.register_hook(lambda gradient: gradient * 3)
         model[0].weight.register_hook(lambda gradient: gradient.clamp(-0.1, 0.1))
         model[2].bias.register_hook(lambda gradient: None)
@@ -371,14 +371,14 @@ class _Halving(_Signs):
     """An optimizer that halves a float in its state, in an attribute, in a dict or in an object."""
 
     def factor(self, parameter: torch.Tensor) -> Any:
-        if self.place == "state":
+        if self.holder == "state":
             state = self.state[parameter]
             state["rate"] = state.get("rate", 1.0) * 0.5
             return state["rate"]
-        if self.place == "attribute":
+        if self.holder == "attribute":
             self.rate *= 0.5
             return self.rate
-        if self.place == "named":
+        if self.holder == "named":
             self.named["rate"] *= 0.5
             return self.named["rate"]
         self.inner.rate *= 0.5
@@ -400,7 +400,7 @@ def test_an_optimizer_that_changes_a_fraction_of_its_own_is_refused(
 ) -> None:
     weight = nn.Parameter(torch.zeros(3, device="tpu"))
     held = {"rate": 1.0, "named": {"rate": 1.0}, "inner": _Rate()}
-    step = compile_step(lambda: weight.sum(), _Halving([weight], place=holder, **held))
+    step = compile_step(lambda: weight.sum(), _Halving([weight], holder=holder, **held))
     if holder == "state":
         step()  # the first step creates the state
     with pytest.raises(ValueError, match=f"has changed {owner}, a number that one program"):

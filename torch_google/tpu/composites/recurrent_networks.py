@@ -139,9 +139,9 @@ def _of_packed(
 
 
 def _kernels() -> dict[str, Callable[..., Any]]:
-    kinds = {"lstm": "lstm", "gru": "gru", "rnn_tanh": "tanh", "rnn_relu": "relu"}
+    kind_of = {"lstm": "lstm", "gru": "gru", "rnn_tanh": "tanh", "rnn_relu": "relu"}
     table: dict[str, Callable[..., Any]] = {}
-    for name, kind in kinds.items():
+    for name, kind in kind_of.items():
         packet = getattr(torch.ops.aten, name)
         table[f"{name}.input"] = partial(_of_sequence, packet.input, kind)
         table[f"{name}.data"] = partial(_of_packed, packet.data, kind)

@@ -119,8 +119,8 @@ def _backward_elemt(
     elements = count.sum().to(mean.dtype)
     factor = invstd if weight is None else invstd * weight
     slope = sum_dy_xmu / elements * invstd.square()
-    centred = _wide(input) - _column(mean, input)
-    grad = _wide(grad_out) - _column(sum_dy / elements, input) - centred * _column(slope, input)
+    centered = _wide(input) - _column(mean, input)
+    grad = _wide(grad_out) - _column(sum_dy / elements, input) - centered * _column(slope, input)
     return (grad * _column(factor, input)).to(input.dtype)
 
 

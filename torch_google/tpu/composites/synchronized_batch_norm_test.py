@@ -11,7 +11,7 @@ EPS, MOMENTUM = 1e-5, 0.1
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("shape", [(5, 3), (5, 3, 4, 2)])
-def test_parts_are_normalised_as_one_batch(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+def test_parts_are_normalized_as_one_batch(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     x = torch.randn(shape).to(dtype).requires_grad_()
     weight, bias = torch.rand(3).requires_grad_(), torch.rand(3).requires_grad_()
     mean, var = torch.zeros(3), torch.ones(3)

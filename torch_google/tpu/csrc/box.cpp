@@ -329,7 +329,8 @@ Box& box_of(const c10::StorageImpl& storage) {
   Box* box =
       pointer.device().is_privateuseone() ? Allocator::box(pointer) : nullptr;
   TORCH_CHECK(box, "tpu: a storage on ", storage.device(),
-              " was not made by this device. Make tensors with device='tpu'");
+              " was not allocated by the tpu device. Create tensors with "
+              "device='tpu'");
   return *box;
 }
 

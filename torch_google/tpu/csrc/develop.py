@@ -132,10 +132,10 @@ def _includes() -> list[str]:
 
 def _xla_headers() -> Path:
     """Return jaxlib's directory of XLA FFI headers. `ffi.include_dir()` would import JAX."""
-    found = importlib.util.find_spec("jaxlib")
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("jaxlib")
+    if spec is None or spec.origin is None:
         raise ModuleNotFoundError("develop.py: no jaxlib. Install it in this environment")
-    return Path(found.origin).parent / "include"
+    return Path(spec.origin).parent / "include"
 
 
 def _run(*arguments: str) -> None:

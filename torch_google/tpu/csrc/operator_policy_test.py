@@ -152,8 +152,8 @@ def _wrong_names(policies: Iterable[Policy], *, v2_6: bool) -> Iterator[str]:
 
 def _schemas(names: Iterable[str]) -> Iterator[torch.FunctionSchema]:
     """Yield the schema of every registered overload of the named operators."""
-    wanted = set(names)
+    packets = set(names)
     for name in torch._C._dispatch_get_all_op_names():
         packet, _, overload = name.partition(".")
-        if packet in wanted:
+        if packet in packets:
             yield torch._C._get_schema(packet, overload)

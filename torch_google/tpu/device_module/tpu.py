@@ -274,7 +274,7 @@ class Event(torch.Event):
         if interprocess:
             raise ValueError(
                 "tpu: an event is not visible to other processes. Use interprocess=False, and "
-                "synchronise processes with a queue or a barrier"
+                "synchronize processes with a queue or a barrier"
             )
         return torch.Event(
             f"tpu:{index_of(device)}", enable_timing=enable_timing, blocking=blocking

@@ -17,14 +17,14 @@ from tools.par.testing.budget import examples
 @st.composite
 def a_view(draw: st.DrawFn, tensor: torch.Tensor) -> tuple[str, tuple[Any, ...]]:
     """Draw a random view of a tensor, as a method name and its arguments."""
-    kinds = ["unsqueeze"]
+    views = ["unsqueeze"]
     if tensor.dim():
-        kinds += ["transpose", "narrow", "select", "step", "expand", "unfold", "as_strided"]
+        views += ["transpose", "narrow", "select", "step", "expand", "unfold", "as_strided"]
     if tensor.dim() > 1:
-        kinds += ["diagonal", "flip_dims"]
+        views += ["diagonal", "flip_dims"]
     if tensor.is_contiguous():
-        kinds += ["flat", "bits"]
-    kind = draw(st.sampled_from(kinds))
+        views += ["flat", "bits"]
+    kind = draw(st.sampled_from(views))
     dim = draw(st.integers(0, max(tensor.dim() - 1, 0)))
     size = tensor.shape[dim] if tensor.dim() else 1
     if kind == "unsqueeze":

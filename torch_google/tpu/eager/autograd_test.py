@@ -18,7 +18,7 @@ from torch.utils.checkpoint import (
 )
 
 
-def given(*size: int) -> torch.Tensor:
+def random_tensor(*size: int) -> torch.Tensor:
     return torch.randn(size, generator=torch.Generator().manual_seed(0))
 
 
@@ -43,7 +43,7 @@ def watch(device: str) -> list[Any]:
     model[1].register_full_backward_hook(lambda module, into, out: note("backward", *into, *out))
     model[0].bias.register_hook(lambda grad: grad * 0)
     model[2].bias.register_post_accumulate_grad_hook(lambda p: note("accumulated", p, p.grad))
-    x = given(2, 3).to(device).requires_grad_()
+    x = random_tensor(2, 3).to(device).requires_grad_()
     result = model(x)
     result.register_hook(lambda grad: note("tensor", grad))
     assert result.grad_fn is not None
@@ -58,7 +58,7 @@ def flat(tensor: torch.Tensor) -> list[float]:
 
 
 def test_saved_tensors_may_wait_on_the_host() -> None:
-    x = given(3).to("tpu").requires_grad_()
+    x = random_tensor(3).to("tpu").requires_grad_()
     packed: list[str] = []
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
@@ -74,7 +74,7 @@ def test_saved_tensors_may_wait_on_the_host() -> None:
     (gradient,) = torch.autograd.grad(again.sum(), x)
     assert x.grad is not None
     torch.testing.assert_close(x.grad, gradient)
-    expected = 2 * given(3) * (given(3) ** 2).cos()
+    expected = 2 * random_tensor(3) * (random_tensor(3) ** 2).cos()
     torch.testing.assert_close(gradient.cpu(), expected)
 
 
@@ -83,7 +83,7 @@ def test_saved_tensors_may_wait_on_the_host() -> None:
 def test_a_checkpoint_draws_the_same_numbers_again(reentrant: bool, cast: bool) -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 32), nn.Dropout(0.5), nn.ReLU(), nn.Linear(32, 1)).to("tpu")
-    x = given(5, 4).to("tpu").requires_grad_()
+    x = random_tensor(5, 4).to("tpu").requires_grad_()
     gradients = []
     for call in (model, functools.partial(checkpoint, model, use_reentrant=reentrant)):
         torch.manual_seed(7)
@@ -112,7 +112,7 @@ def test_a_checkpoint_that_keeps_no_state_draws_others() -> None:
 def test_checkpoints_of_parts_and_by_operator() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(*(nn.Linear(4, 4) for _ in range(4))).to("tpu")
-    x = given(2, 4).to("tpu").requires_grad_()
+    x = random_tensor(2, 4).to("tpu").requires_grad_()
     (expected,) = torch.autograd.grad(model(x).square().sum(), x)
     parts = checkpoint_sequential(model, 2, x, use_reentrant=False)
     (gradient,) = torch.autograd.grad(parts.square().sum(), x)
@@ -155,14 +155,14 @@ def test_functions_of_ones_own() -> None:
             (x,) = ctx.saved_tensors
             return grad * 3 * x**2
 
-    x = given(3).to("tpu").requires_grad_()
+    x = random_tensor(3).to("tpu").requires_grad_()
     Cube.apply(x).sum().backward()
     assert x.grad is not None
-    torch.testing.assert_close(x.grad.cpu(), 3 * given(3) ** 2)
+    torch.testing.assert_close(x.grad.cpu(), 3 * random_tensor(3) ** 2)
 
 
 def test_a_write_to_what_is_still_needed_is_found() -> None:
-    x = given(3).to("tpu").requires_grad_()
+    x = random_tensor(3).to("tpu").requires_grad_()
     y = x.exp()
     y.add_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):

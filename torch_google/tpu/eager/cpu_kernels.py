@@ -50,7 +50,7 @@ _COMPILED = {
         *("slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter"),
     ),
     "their samples decide between equal windows": ("fractional_max_pool",),
-    "uninitialised memory": ("empty", "new_empty"),
+    "uninitialized memory": ("empty", "new_empty"),
     "the CPU's result has no memory": ("_efficientzerotensor",),
 }
 _PREFIXES = tuple(f"aten::{prefix}" for prefixes in _COMPILED.values() for prefix in prefixes)

@@ -75,8 +75,8 @@ def test_strided_copies_and_scatters_use_positions_in_the_storage(
         assert mode == "compile"
         assert "memory outside of its argument" in str(error)  # noqa: PT017 - only some views raise
         return
-    for ours, theirs in zip(actual, expected, strict=True):
-        torch.testing.assert_close(ours.cpu(), theirs)
+    for result, reference in zip(actual, expected, strict=True):
+        torch.testing.assert_close(result.cpu(), reference)
 
 
 def test_a_compiled_as_strided_reads_the_tensor_that_owns_the_memory() -> None:

@@ -12,7 +12,7 @@ import torch
 from torch import func, nn
 
 
-def given(*size: int) -> torch.Tensor:
+def random_tensor(*size: int) -> torch.Tensor:
     return torch.randn(size, generator=torch.Generator().manual_seed(0))
 
 
@@ -37,7 +37,7 @@ def curve(x: torch.Tensor) -> torch.Tensor:
     ],
 )
 def test_transforms_of_functions(call: Callable[[torch.Tensor], Any]) -> None:
-    expected, actual = call(given(3)), call(given(3).to("tpu"))
+    expected, actual = call(random_tensor(3)), call(random_tensor(3).to("tpu"))
     torch.testing.assert_close(actual, expected, check_device=False)
 
 
@@ -54,7 +54,7 @@ def test_transforms_of_functions(call: Callable[[torch.Tensor], Any]) -> None:
     ],
 )
 def test_batches(call: Callable[..., Any], unbatched: bool) -> None:
-    a, b = given(4, 3, 3), given(4, 3, 3).flip(0)
+    a, b = random_tensor(4, 3, 3), random_tensor(4, 3, 3).flip(0)
     b = b[0] if unbatched else b
     torch.testing.assert_close(call(a.to("tpu"), b.to("tpu")), call(a, b), check_device=False)
 
@@ -75,7 +75,7 @@ def test_random_numbers_in_batches() -> None:
 def test_gradients_of_each_sample() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Tanh(), nn.Flatten(), nn.Linear(32, 2))
-    inputs = given(3, 1, 6, 6)
+    inputs = random_tensor(3, 1, 6, 6)
     gradients = []
     for device in ("cpu", "tpu"):
         placed = copy.deepcopy(model).to(device)
@@ -102,7 +102,7 @@ def test_ensembles() -> None:
     def call(parameters: Any, buffers: Any, x: torch.Tensor) -> Any:
         return func.functional_call(base, (parameters, buffers), (x,))
 
-    x = given(5, 3).to("tpu")
+    x = random_tensor(5, 3).to("tpu")
     results = func.vmap(call, in_dims=(0, 0, None))(parameters, buffers, x)
     expected = torch.stack([model(x) for model in models])
     torch.testing.assert_close(results, expected)
@@ -113,7 +113,7 @@ def test_forward_mode() -> None:
     for device in ("cpu", "tpu"):
         with torch.autograd.forward_ad.dual_level():
             dual = torch.autograd.forward_ad.make_dual(
-                given(3).to(device), torch.ones(3).to(device)
+                random_tensor(3).to(device), torch.ones(3).to(device)
             )
             tangents.append(torch.autograd.forward_ad.unpack_dual((dual * dual).exp()).tangent)
     torch.testing.assert_close(tangents[1], tangents[0], check_device=False)
@@ -121,7 +121,7 @@ def test_forward_mode() -> None:
 
 @pytest.mark.full
 def test_derivatives_of_second_order() -> None:
-    x = given(3).double().to("tpu").requires_grad_()
+    x = random_tensor(3).double().to("tpu").requires_grad_()
     (gradient,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
     gradient.sum().backward()
     assert x.grad is not None

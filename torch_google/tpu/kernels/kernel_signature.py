@@ -55,12 +55,12 @@ class KernelSignature:
 
         def prototype() -> None: ...
 
-        kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        parameter_kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
         prototype.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
             [
                 inspect.Parameter(
                     p.name,
-                    kinds[p.keyword_only],
+                    parameter_kinds[p.keyword_only],
                     default=p.default,
                     annotation=_spelled(p.annotation),
                 )

@@ -77,7 +77,7 @@ def deform_conv2d_backward(
 def _bilinear(image: jax.Array, y: jax.Array, x: jax.Array) -> jax.Array:
     """Interpolate an image (C, H, W), padded with 0, at points. Return (C, *points)."""
     height, width = image.shape[1:]
-    y_low, x_low = (jax.lax.stop_gradient(jnp.floor(place)) for place in (y, x))
+    y_low, x_low = (jax.lax.stop_gradient(jnp.floor(coordinate)) for coordinate in (y, x))
     flat = image.reshape(image.shape[0], height * width)
     total: Any = 0
     for down in (0, 1):

@@ -53,11 +53,11 @@ def _convolve(
         for k in range(height * width):
             pixels = []
             for g in range(offset_groups):
-                place = 2 * (g * height * width + k)
-                y = i * stride[0] - padding[0] + k // width * dilation[0] + offset[n, place, i, j]
+                channel = 2 * (g * height * width + k)
+                y = i * stride[0] - padding[0] + k // width * dilation[0] + offset[n, channel, i, j]
                 left = j * stride[1] - padding[1] + k % width * dilation[1]
                 part = x[n].chunk(offset_groups)[g]
-                pixel = _pixel(part, y, left + offset[n, place + 1, i, j])
+                pixel = _pixel(part, y, left + offset[n, channel + 1, i, j])
                 pixels.append(pixel * mask[n, g * height * width + k, i, j] if use_mask else pixel)
             taken, kernel = torch.cat(pixels), weight[:, :, k // width, k % width]
             products = [

@@ -80,7 +80,7 @@ def _learnable(x: Tensor, scale: Tensor, zero: Tensor, axis: int | None, factor:
 
 @pytest.mark.parametrize("axis", [None, 1])
 @pytest.mark.parametrize("factor", [1.0, 0.25])
-def test_what_is_learnt_has_gradients(axis: int | None, factor: float) -> None:
+def test_what_is_learned_has_gradients(axis: int | None, factor: float) -> None:
     results: list[list[Tensor]] = []
     for device in ("cpu", "tpu"):
         number = 1 if axis is None else 3
@@ -206,7 +206,7 @@ def _affine(x: Tensor, scale: Tensor, zero: Tensor, axis: int) -> Tensor:
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
 @pytest.mark.parametrize("axis", [None, 1])
-def test_learnt_gradients_are_refused_as_on_the_cpu(dtype: torch.dtype, axis: int | None) -> None:
+def test_learned_gradients_are_refused_as_on_the_cpu(dtype: torch.dtype, axis: int | None) -> None:
     for device, compiled in (("cpu", False), ("tpu", False), ("tpu", True)):
         number = 1 if axis is None else 3
         scale = torch.ones(number, device=device, requires_grad=True)
@@ -246,16 +246,16 @@ def test_a_compiled_observer_needs_its_state(device: str) -> None:
     compiled = torch.compile(observe, backend="tpu")
     x = _X.detach().reshape(4, 12)
     results: list[list[Tensor]] = []
-    for place in ("cpu", device):
-        on = torch.ones(1, dtype=torch.int64, device=place)
-        state = [torch.empty(0, device=place) for _ in range(3)]
-        state.append(torch.empty(0, dtype=torch.int32, device=place))
+    for where in ("cpu", device):
+        on = torch.ones(1, dtype=torch.int64, device=where)
+        state = [torch.empty(0, device=where) for _ in range(3)]
+        state.append(torch.empty(0, dtype=torch.int32, device=where))
         if not results:
             results.append([observe(x, on, *state), observe(2 * x, on, *state), *state])
             continue
         with pytest.raises(RuntimeError, match=r"Call the function or module once before torch\."):
-            compiled(x.to(place), on, *[tensor.clone() for tensor in state])
-        first = observe(x.to(place), on, *state)
-        second = compiled(2 * x.to(place), on, *state)
+            compiled(x.to(where), on, *[tensor.clone() for tensor in state])
+        first = observe(x.to(where), on, *state)
+        second = compiled(2 * x.to(where), on, *state)
         results.append([tensor.cpu() for tensor in (first, second, *state)])
     torch.testing.assert_close(results[1], results[0], rtol=1e-6, atol=1e-6)

@@ -47,8 +47,8 @@ def on_tpu(*arrays: jax.Array, tpu: Any, default: Any, **_: Any) -> Any:
         return tpu(*arrays)
 
 
-def close(found: Any, expected: Any, tolerance: float) -> None:
-    for one, other in zip(found, expected, strict=True):
+def close(actual: Any, expected: Any, tolerance: float) -> None:
+    for one, other in zip(actual, expected, strict=True):
         assert one.shape == other.shape
         assert one.dtype == other.dtype
         np.testing.assert_allclose(
@@ -71,9 +71,9 @@ def test_the_kernels_compute_what_the_formula_computes(
     arrays = inputs(q, k, dtype)
     function = with_gradients(causal, scale)
     with mock.patch.object(attention, "choose", side_effect=on_tpu) as chosen:
-        found = function(*arrays)
+        actual = function(*arrays)
     assert chosen.call_count == 2
-    close(found, function(*arrays), tolerance)
+    close(actual, function(*arrays), tolerance)
 
 
 def test_without_a_log_sum_exp_the_output_is_the_same() -> None:

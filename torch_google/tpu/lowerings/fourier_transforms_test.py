@@ -41,8 +41,8 @@ def test_a_tpu_rejects_transforms_of_64_bits() -> None:
         }[name]
         jax.jit(function).trace(jnp.ones((3, 3), dtype)).lower(lowering_platforms=("tpu",))
 
-    kinds = {"_fft_c2c": "complex128", "_fft_r2c": "float64", "_fft_c2r": "complex128"}
-    for name, wide in kinds.items():
+    wide_dtypes = {"_fft_c2c": "complex128", "_fft_r2c": "float64", "_fft_c2r": "complex128"}
+    for name, wide in wide_dtypes.items():
         lower(name, {"complex128": jnp.complex64, "float64": jnp.float32}[wide])
         message = f"a TPU has no aten::{name} of {wide}: .* Use float32. .*cpu_fallback"
         with pytest.raises(NotImplementedError, match=message):

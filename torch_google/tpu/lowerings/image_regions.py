@@ -206,8 +206,8 @@ def ps_roi_pool_backward(
 
     def visit(row: jax.Array, column: jax.Array, x: jax.Array) -> jax.Array:
         inside = _within(rows, columns, row, column)[..., None]
-        place = (rows.start + row)[..., None], (columns.start + column)[..., None]
-        return x.at[(batch, own, *place)].add(jnp.where(inside, share, 0), mode="drop")
+        cell = (rows.start + row)[..., None], (columns.start + column)[..., None]
+        return x.at[(batch, own, *cell)].add(jnp.where(inside, share, 0), mode="drop")
 
     start = jnp.zeros((batch_size, channels, height, width), share.dtype)
     return _over_windows(rows, columns, visit, start)
@@ -234,8 +234,8 @@ class _Sampling(NamedTuple):
         y = self.y_start + ((row + 0.5) * self.bin_height / self.rows)[:, None]
         x = self.x_start + ((column + 0.5) * self.bin_width / self.columns)[:, None]
         used = (row < self.rows) & (column < self.columns)
-        y_low, y_high, y_share, y_inside = _neighbours(y, height)
-        x_low, x_high, x_share, x_inside = _neighbours(x, width)
+        y_low, y_high, y_share, y_inside = _neighbors(y, height)
+        x_low, x_high, x_share, x_inside = _neighbors(x, width)
         inside = y_inside[:, :, None] & x_inside[:, None, :] & used[:, None, None]
         ys = jnp.stack([y_low, y_low, y_high, y_high], -1)[:, :, None]
         xs = jnp.stack([x_low, x_high, x_low, x_high], -1)[:, None]
@@ -282,15 +282,15 @@ def _sampling(
     )
 
 
-def _neighbours(place: jax.Array, size: int) -> tuple[jax.Array, ...]:
+def _neighbors(coordinate: jax.Array, size: int) -> tuple[jax.Array, ...]:
     """Return a coordinate's two neighbors, the second's weight, and whether it is in range."""
-    inside = (place >= -1.0) & (place <= size)
-    place = jnp.maximum(place, 0)
-    low = jnp.where(inside, place, 0).astype(jnp.int32)
+    inside = (coordinate >= -1.0) & (coordinate <= size)
+    coordinate = jnp.maximum(coordinate, 0)
+    low = jnp.where(inside, coordinate, 0).astype(jnp.int32)
     at_end = low >= size - 1
     low = jnp.where(at_end, size - 1, low)
     high = jnp.where(at_end, size - 1, low + 1)
-    return low, high, jnp.where(at_end, 0, place - low), inside
+    return low, high, jnp.where(at_end, 0, coordinate - low), inside
 
 
 def _sampled(x: jax.Array, sampling: _Sampling, channels: jax.Array) -> jax.Array:

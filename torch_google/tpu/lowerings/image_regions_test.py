@@ -238,13 +238,13 @@ def _mapping() -> torch.Tensor:
 
 def _indices(x: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     """Return the index of each value in its image, or -1 for 0, the value of empty bins."""
-    found = torch.full(values.shape, -1, dtype=torch.int32)
+    indices = torch.full(values.shape, -1, dtype=torch.int32)
     for box, channel, i, j in torch.cartesian_prod(*map(torch.arange, values.shape)).tolist():
         image = x[int(_ROIS[box, 0]), channel].flatten()
         places = (image == values[box, channel, i, j]).nonzero()
         if len(places):
-            found[box, channel, i, j] = places[0, 0]
-    return found
+            indices[box, channel, i, j] = places[0, 0]
+    return indices
 
 
 def _nms(boxes: torch.Tensor, scores: torch.Tensor, threshold: float) -> torch.Tensor:

@@ -66,10 +66,10 @@ def _by_digits(product: Product, a: jax.Array, b: jax.Array, axes: tuple[int, in
     # Without the barrier, XLA recomputes the digits for each product.
     left, right = jax.lax.optimization_barrier((left, right))
 
-    def add(place: jax.Array, total: jax.Array) -> jax.Array:
-        start = (_DIGITS - 1 - place) * size
+    def add(digit: jax.Array, total: jax.Array) -> jax.Array:
+        start = (_DIGITS - 1 - digit) * size
         y = jax.lax.dynamic_slice_in_dim(right, start, _DIGITS * size, axes[1])
-        return total + (product(left, y).astype(jnp.int64) << (8 * place))
+        return total + (product(left, y).astype(jnp.int64) << (8 * digit))
 
     # Use a loop, because libtpu takes four times as long to compile eight separate products: 24
     # seconds for 1,024 rows and columns.

@@ -201,7 +201,7 @@ def _with_mask(x: torch.Tensor, *_: Any) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.empty_like(x), torch.empty_like(x, dtype=torch.bool)
 
 
-def _learnt(
+def _learned(
     gradient: torch.Tensor, x: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor, *_: Any
 ) -> tuple[torch.Tensor, ...]:
     return tuple(torch.empty_like(t) for t in (x, scale, zero_point))
@@ -340,7 +340,7 @@ for _name in ("upsample_nearest", "_upsample_nearest_exact"):
 for _name in ("tensor", "channel"):
     _META.impl(f"fake_quantize_per_{_name}_affine_cachemask", _with_mask)
     _META.impl(f"_fake_quantize_learnable_per_{_name}_affine", _like_first)
-    _META.impl(f"_fake_quantize_learnable_per_{_name}_affine_backward", _learnt)
+    _META.impl(f"_fake_quantize_learnable_per_{_name}_affine_backward", _learned)
 _META.impl("_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", _with_mask)
 _META.impl("_dirichlet_grad", _like_first)
 _META.impl("glu_jvp", _like_first)

@@ -72,14 +72,16 @@ def searchsorted(
     if sorter is not None:
         sorted_sequence = jnp.take_along_axis(sorted_sequence, sorter, axis=-1)
     sequence, values = common(sorted_sequence, self)
-    towards = side or ("right" if right else "left")
+    direction = side or ("right" if right else "left")
     if sequence.ndim == 1:
-        return jnp.searchsorted(sequence, values, side=towards)
+        return jnp.searchsorted(sequence, values, side=direction)
     if not (sequence.size and values.size):
         return jnp.zeros(values.shape, jnp.int64)
     rows = sequence.reshape(-1, sequence.shape[-1])
     queries = values.reshape(rows.shape[0], -1)
-    indices = jax.vmap(lambda row, value: jnp.searchsorted(row, value, side=towards))(rows, queries)
+    indices = jax.vmap(lambda row, value: jnp.searchsorted(row, value, side=direction))(
+        rows, queries
+    )
     return indices.reshape(values.shape)
 
 

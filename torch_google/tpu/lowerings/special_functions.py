@@ -123,13 +123,13 @@ def polygamma(n: int, self: Array) -> Array:
 @lowering("aten::igamma", "aten::special_gammainc")
 def igamma(self: Array, other: Array) -> Array:
     a, x = jnp.broadcast_arrays(*floats(self, other))
-    return _regularised(a, x, lax.igamma(*_inside(a, x)), at_zero=0.0, at_infinity=1.0)
+    return _regularized(a, x, lax.igamma(*_inside(a, x)), at_zero=0.0, at_infinity=1.0)
 
 
 @lowering("aten::igammac", "aten::special_gammaincc")
 def igammac(self: Array, other: Array) -> Array:
     a, x = jnp.broadcast_arrays(*floats(self, other))
-    return _regularised(a, x, lax.igammac(*_inside(a, x)), at_zero=1.0, at_infinity=0.0)
+    return _regularized(a, x, lax.igammac(*_inside(a, x)), at_zero=1.0, at_infinity=0.0)
 
 
 def _inside(a: Array, x: Array) -> tuple[Array, Array]:
@@ -137,7 +137,7 @@ def _inside(a: Array, x: Array) -> tuple[Array, Array]:
     return jnp.where(usual, a, 1), jnp.where(usual, x, 1)
 
 
-def _regularised(a: Array, x: Array, value: Array, *, at_zero: float, at_infinity: float) -> Array:
+def _regularized(a: Array, x: Array, value: Array, *, at_zero: float, at_infinity: float) -> Array:
     """Set the values at the limits: first x = 0 and infinity, then a = infinity and 0."""
     value = jnp.where(jnp.isnan(a) | jnp.isnan(x), jnp.nan, value)
     value = jnp.where(x == 0, at_zero, jnp.where(jnp.isinf(x), at_infinity, value))

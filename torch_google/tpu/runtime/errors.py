@@ -35,8 +35,8 @@ def _of_collective(error: Exception) -> Exception | None:
     code, _, text = str(error).partition(_COLLECTIVE)
     if not text:
         return None
-    kinds = {"INVALID_ARGUMENT": ValueError, "FAILED_PRECONDITION": TypeError}
-    kind = kinds.get(code.partition(":")[0], torch.distributed.DistBackendError)
+    error_types = {"INVALID_ARGUMENT": ValueError, "FAILED_PRECONDITION": TypeError}
+    kind = error_types.get(code.partition(":")[0], torch.distributed.DistBackendError)
     return kind(_COLLECTIVE + text)
 
 

@@ -90,10 +90,10 @@ def _chart(result: Replay, annotations: Sequence[Mapping[str, Any]]) -> str:
     line = " ".join(f"{x(time):.1f},{y(size):.1f}" for time, size in _thinned(result.timeline))
     marks = []
     for each in starts:
-        at = x(each["time_us"])
+        position = x(each["time_us"])
         marks.append(
-            f'<line x1="{at:.1f}" x2="{at:.1f}" y1="0" y2="{_HEIGHT}" stroke="#999"/>'
-            f'<text x="{at + 2:.1f}" y="{_HEIGHT - 4}" font-size="10">'
+            f'<line x1="{position:.1f}" x2="{position:.1f}" y1="0" y2="{_HEIGHT}" stroke="#999"/>'
+            f'<text x="{position + 2:.1f}" y="{_HEIGHT - 4}" font-size="10">'
             f"{html.escape(each['name'])}</text>"
         )
     return (

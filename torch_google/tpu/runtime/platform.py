@@ -121,7 +121,7 @@ def _start() -> list[jax.Device]:
                 reason = absent
     raise RuntimeError(
         f"tpu: TORCH_TPU_PLATFORM={forced}: JAX cannot start it: {reason}. "
-        "Install its PJRT plugin, or unset the variable to take the platform that this machine has"
+        "Install its PJRT plugin, or unset the variable to use the first available platform"
     ) from reason
 
 

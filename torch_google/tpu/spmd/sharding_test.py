@@ -27,7 +27,7 @@ assert spec_of(sharded((1, 0))) == ("model", "data")
 assert spec_of(sharded((("data", "model"), None))) == (("data", "model"), None)
 assert spec_of(sharded(((), None))) == (None, None)
 
-# The storage's natural shape follows the tensor's, even if the tensor is transposed.
+# Marking a tensor gives its storage the tensor's shape, even if the tensor is transposed.
 flat = torch.arange(32.0, device="tpu").reshape(8, 4)
 assert spec_of(marked(flat, mesh, "data", None)) == ("data", None)
 assert flat.cpu().equal(torch.arange(32.0).reshape(8, 4))
@@ -99,7 +99,7 @@ c = torch.randn(8, 4, dtype=torch.complex64)
 assert sharded(value=c).conj().cpu().equal(c.conj())
 assert marked(torch.zeros(0, 4, device="tpu"), mesh, "data", None).add(1).shape == (0, 4)
 
-# A mesh whose device order suits the network within one slice.
+# A hybrid mesh orders its devices by the network (ICI) within one slice.
 hybrid = spmd.HybridMesh(ici_mesh_shape=(2, 2), axis_names=("data", "model"))
 assert hybrid.axis_sizes == {"data": 2, "model": 2} and sorted(hybrid.device_ids) == [0, 1, 2, 3]
 assert marked(x.to("tpu"), hybrid, "data", None).add(1).cpu().equal(x + 1)

@@ -68,15 +68,22 @@ class Ranks:
         self._processes: list[Any] = []
         store = str(Path(self._folder.name) / "store")
         for rank in range(size):
-            ours, theirs = context.Pipe()
+            connection, child_connection = context.Pipe()
             process = context.Process(
                 target=_serve,
-                args=(theirs, store, rank, size, timeout, {**os.environ, **(environ or {})}),
+                args=(
+                    child_connection,
+                    store,
+                    rank,
+                    size,
+                    timeout,
+                    {**os.environ, **(environ or {})},
+                ),
                 daemon=True,
             )
             process.start()
-            theirs.close()
-            self._connections.append(ours)
+            child_connection.close()
+            self._connections.append(connection)
             self._processes.append(process)
 
     def __enter__(self) -> Ranks:

@@ -66,16 +66,16 @@ torch.manual_seed(0)
 for batch in (1, 2, 5):
     for output in (None, 1):
         network = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
-        there = copy.deepcopy(network).to("tpu")
+        on_device = copy.deepcopy(network).to("tpu")
         x = torch.randn(batch, 3, requires_grad=True)
         y = x.detach().to("tpu").requires_grad_()
         network(x).square().sum().backward()
-        found = nn.DataParallel(there, device_ids=[0, 1], output_device=output)(y)
-        found.square().sum().backward()
+        result = nn.DataParallel(on_device, device_ids=[0, 1], output_device=output)(y)
+        result.square().sum().backward()
         torch.testing.assert_close(y.grad.cpu(), x.grad)
-        for one, other in zip(network.parameters(), there.parameters()):
+        for one, other in zip(network.parameters(), on_device.parameters()):
             torch.testing.assert_close(other.grad.cpu(), one.grad)
-        print(batch, found.device)
+        print(batch, result.device)
 """
     assert _run(program) == [f"{batch} tpu:{index}" for batch in (1, 2, 5) for index in (0, 1)]
 
@@ -175,13 +175,13 @@ def test_other_devices_keep_the_functions_that_torch_has(monkeypatch: pytest.Mon
 def test_inputs_of_the_host() -> None:
     program = """
 network = nn.Linear(3, 2)
-there = copy.deepcopy(network).to("tpu")
+on_device = copy.deepcopy(network).to("tpu")
 x = torch.randn(5, 3, requires_grad=True)
 y = x.detach().requires_grad_()
 network(x).square().sum().backward()
-nn.DataParallel(there)(y).square().sum().backward()
+nn.DataParallel(on_device)(y).square().sum().backward()
 torch.testing.assert_close(y.grad, x.grad)
-torch.testing.assert_close(there.weight.grad.cpu(), network.weight.grad)
+torch.testing.assert_close(on_device.weight.grad.cpu(), network.weight.grad)
 print(nn.DataParallel(nn.Linear(2, 1), device_ids=[0])(torch.ones(4, 2)).device)
 """
     assert _run(program) == ["tpu:0"]

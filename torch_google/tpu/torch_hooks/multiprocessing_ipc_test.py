@@ -55,24 +55,24 @@ class Rows(torch.utils.data.Dataset):
     def __len__(self):
         return 4
 
-    def __getitem__(self, at):
-        return torch.full((3,), float(at), device="tpu")
+    def __getitem__(self, index):
+        return torch.full((3,), float(index), device="tpu")
 
 
-def double(given, made):
-    x = given.get()
-    made.put(x * 2)
-    given.get()  # until what it made has been taken
+def double(requests, results):
+    x = requests.get()
+    results.put(x * 2)
+    requests.get()  # stay alive until the parent has received the result
 
 
 if __name__ == "__main__":
     context = torch.multiprocessing.get_context("spawn")
-    given, made = context.Queue(), context.Queue()
-    worker = context.Process(target=double, args=(given, made))
+    requests, results = context.Queue(), context.Queue()
+    worker = context.Process(target=double, args=(requests, results))
     worker.start()
-    given.put(torch.arange(3.0, device="tpu"))
-    doubled = made.get(timeout=300)
-    given.put(None)
+    requests.put(torch.arange(3.0, device="tpu"))
+    doubled = results.get(timeout=300)
+    requests.put(None)
     worker.join()
     print(doubled.device, doubled.tolist())
     loader = DataLoader(Rows(), batch_size=2, num_workers=1, multiprocessing_context="spawn")

@@ -12,8 +12,8 @@ import pytest
 _START = """
 import sys, torch
 from torch_google.tpu import autoload
-kinds = (torch.optim.SGD, torch.optim.AdamW)
-theirs = {kind: kind.step for kind in kinds}
+optimizers = (torch.optim.SGD, torch.optim.AdamW)
+theirs = {kind: kind.step for kind in optimizers}
 patch = torch.optim.Optimizer._patch_step_function
 autoload()
 
@@ -51,10 +51,10 @@ def _run(program: str) -> list[str]:
 def test_steps_load_no_dynamo_and_are_the_same_as_with_it() -> None:
     program = """
 torch.tpu.init()
-without = {kind: train(kind, weight_decay=0.1)[1] for kind in kinds}
+without = {kind: train(kind, weight_decay=0.1)[1] for kind in optimizers}
 print(is_loaded())
 import torch._dynamo
-for kind in kinds:
+for kind in optimizers:
     torch.testing.assert_close(without[kind], train(kind, weight_decay=0.1)[1])
 """
     assert _run(program) == ["False"]

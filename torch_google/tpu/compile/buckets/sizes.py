@@ -180,14 +180,14 @@ class SizeScope:
         )
 
 
-def factored(scope: SizeScope, size: Any, neighbours: Sequence[tuple[Any, ...]]) -> Dim:
+def factored(scope: SizeScope, size: Any, neighbors: Sequence[tuple[Any, ...]]) -> Dim:
     """Return a dimension with an extent for each factor of a size, or a single extent.
 
-    The factors are adjacent sizes of some tensor in the graph. `neighbours` holds the sizes of the
+    The factors are adjacent sizes of some tensor in the graph. `neighbors` holds the sizes of the
     tensors that have several symbolic dimensions.
     """
     expr = scope.expr(size)
-    for sizes in neighbours:
+    for sizes in neighbors:
         for start in range(len(sizes)):
             for end in range(start + 2, len(sizes) + 1):
                 parts = [scope.expr(part) for part in sizes[start:end]]
