@@ -52,5 +52,5 @@ def test_it_learns_what_the_cpu_learns(mode: str, tmp_path: pathlib.Path) -> Non
 
 def test_a_mode_of_the_device_on_another_is_refused() -> None:
     options = dataclasses.replace(_OPTIONS, mode="fused")
-    with pytest.raises(training.TrainingError, match="--mode=fused: only the device tpu has it"):
+    with pytest.raises(training.TrainingError, match="--mode=fused: only the tpu device has it"):
         training.train(_data(), options)

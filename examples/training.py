@@ -152,7 +152,7 @@ def _mode(device: torch.device, mode: str | None) -> contextlib.AbstractContextM
         return contextlib.nullcontext()
     if device.type != "tpu":
         raise TrainingError(
-            f"--mode={mode}: only the device tpu has it, but --device is {device.type}. "
+            f"--mode={mode}: only the tpu device has it, but --device is {device.type}. "
             "Use --device=tpu, or leave --mode out."
         )
     eager: contextlib.AbstractContextManager[None] = torch.tpu.eager_mode(mode)

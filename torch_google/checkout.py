@@ -26,7 +26,7 @@ def warn_if_incomplete() -> None:
     warnings.warn(
         f"torch_google is imported from the source tree {os.path.dirname(_PACKAGE)}, which comes "
         f"first in sys.path and hides the package installed as {installed}. The tree has no "
-        "compiled torch_google/tpu/_C.so, so torch goes on without the device tpu. Start Python "
+        "compiled torch_google/tpu/_C.so, so torch continues without the tpu device. Start Python "
         "in another directory or as `python -P`, or build the file: "
         "`python torch_google/tpu/csrc/develop.py`",
         stacklevel=2,
