@@ -74,7 +74,7 @@ def sample(session: int) -> dict[int, Sample]:
 
 
 def _session(session: int) -> dict[int, list[str]]:
-    """Return, for each process of a session, the fields of /proc/PID/stat after its name."""
+    """Return, for each process in a session, the fields of /proc/PID/stat that follow its name."""
     fields_by_pid = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -33,7 +33,7 @@ def sampled(entries: Iterable[E], *, shards: int) -> list[E]:
     table = list(entries)
     index, shards = _parse(os.environ.get(VARIABLE) or f"0/{shards}")
     shard = [entry for entry in table if _number(entry) % shards == index]
-    # torch's decorators raise an error if they get no entries.
+    # torch's decorators raise an error if the list of entries is empty.
     return shard or table[:1]
 
 

@@ -95,7 +95,7 @@ class PrivateApt:
         self._run("apt-get", "update", "-qq", "--error-on=any", seconds=_UPDATE_SECONDS)
 
     def index(self, *, names: Sequence[str]) -> package_index.PackageIndex:
-        """Return the suite's index. Raises MissingPackageError if it lacks one of `names`."""
+        """Return the suite's index. Raises MissingPackageError if it lacks a requested package."""
         dump = self._run("apt-cache", "dumpavail", seconds=60)
         index = package_index.parse(dump, names=names)
         missing = [name for name in names if name not in index.packages]

@@ -83,7 +83,7 @@ class Project:
 
     @property
     def distributions(self) -> frozenset[str]:
-        """The names on PyPI that this project has, normalized as in the locks of wheels."""
+        """Return this project's names on PyPI, normalized as in the lock files for wheels."""
         names = (
             self.origins.get(kind, {}).get("project", self.name) for kind in ("sdist", "wheel")
         )

@@ -17,7 +17,7 @@ from tools.importer.drift.table import Cell, FileCell, Release, Row, Table
 from tools.importer.drift.text import shown, summary, title
 from tools.importer.engine import Outcome, Pair
 
-# Each outcome also has a sign, for readers who cannot distinguish the colors.
+# Each outcome also has a symbol, for readers who cannot distinguish the colors.
 _SIGNS = {
     Outcome.CLEAN: "✓",
     Outcome.OFFSET: "↕",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Render the drift table for a terminal, in color and fitted to its width."""
+"""Render the drift table for a terminal, in color, and fit it to the terminal's width."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _STYLES = {
 
 def to_terminal(table: Table, *, width: int) -> str:
     """Return the table with color codes, for a terminal of `width` columns."""
-    # Imported lazily, because importing rich takes as long as a short command, and piped output
-    # never needs it.
+    # Imported lazily, because importing rich takes as long as running a short command, and piped
+    # output never needs it.
     from rich.console import Console
     from rich.table import Table as RichTable
     from rich.text import Text

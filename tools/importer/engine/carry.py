@@ -320,7 +320,7 @@ class _Work:
         return tuple(settled), stops[0] if stops else Outcome.RESOLVED
 
     def landed_together(self, index: int) -> bool:
-        """Return whether upstream has this patch and the later patches to the same lines."""
+        """Return whether upstream contains this patch and all later patches to the same lines."""
         group = self.history.neighbors(index)
         paths = {path for patch in group for diff in patch.files for path in diff.paths}
         if not all(path in self.ours or self.new.carries(path) for path in paths):

@@ -123,7 +123,7 @@ class History:
         }
 
     def neighbors(self, index: int) -> list[Patch]:
-        """Return the patch at `index` and later patches to the same or adjacent lines."""
+        """Return the patch at `index` and all later ones that change the same or adjacent lines."""
         first = self._series.patches[index]
         group = [first]
         ranges: dict[str, list[tuple[int, int]]] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slide insertions and deletions over equal neighboring lines."""
+"""Slide insertions and deletions over identical adjacent lines."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class Repository:
 
     @property
     def path(self) -> Path:
-        """Return the directory that stands for the repository in messages."""
+        """Return the directory by which messages refer to the repository."""
         return self.work_tree or self.git_dir
 
     def find(self, name: str, kind: str = "commit") -> str | None:

@@ -234,8 +234,8 @@ class _Vendoring:
         tree = last.labels.tree
         if self.repository.find(tree, "tree"):
             return self.repository.files(tree)
-        # The labeled tree omits the kept files, so no commit contains it, and git gc may have
-        # deleted it.
+        # The tree recorded in the label omits the kept files, so no commit refers to it, and git gc
+        # may have deleted it.
         kept = Globs(last.labels.keep)
         files = {
             path: entry for path, entry in self._files(last.commit).items() if path not in kept

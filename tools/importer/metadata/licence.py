@@ -167,7 +167,7 @@ def _first_change(before: list[bytes], after: list[bytes]) -> str:
 
 
 def _lines(text: bytes) -> list[bytes]:
-    """Return the lines with white space normalized."""
+    """Return the lines with whitespace normalized."""
     return [b" ".join(line.split()) for line in text.removeprefix(_MARK).split(b"\n")]
 
 

@@ -118,7 +118,7 @@ def _wheel(key: str, row: Mapping[str, object], licence: str) -> Locked:
     if not isinstance(needs, list):
         raise TypeError(f"requires of {key} is not a list")
     distribution, version = str(row["distribution"]), str(row["version"])
-    # Package URLs have PyPI's normalized names, in lower case and with dashes.
+    # Package URLs use PyPI's normalized names, in lower case and with dashes.
     name = _key(distribution).replace("_", "-")
     return Locked(
         key=key,

@@ -80,7 +80,7 @@ def resolve(
             _tell(report, chosen, candidate, passed)
             return chosen
     if forbidden:
-        # Report only the constraint, because the user can fix it by changing one setting.
+        # Report only the version constraint, because the user can fix it by changing one setting.
         raise UserError(f"{revision.name} of {project.name}: {forbidden[-1]}")
     raise _failure(project, revision, missing, passed)
 

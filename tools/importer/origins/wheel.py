@@ -129,7 +129,7 @@ class WheelOrigin:
         return _opened(file, self._settings, self._cache, pin)
 
     def _noted(self, version: str, requests: Iterator[Request], revision: Revision) -> Tree:
-        """Return the wheel from an earlier call, or download it.
+        """Return the cached wheel from an earlier run, or download it.
 
         A cached wheel never becomes outdated, because an index does not change a published wheel.
         """
@@ -147,7 +147,7 @@ class WheelOrigin:
     def _first(
         self, requests: Iterator[Request], revision: Revision, pin: Pin | None = None
     ) -> Tree:
-        """Return the wheel of the first request that pip can fulfill, or raise an error."""
+        """Return the wheel for the first request that pip can satisfy, or raise an error."""
         reasons: list[str] = []
         known: list[str] = []
         answered = False

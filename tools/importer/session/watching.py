@@ -53,7 +53,7 @@ class Watched:
 
 
 def check_watched(current: Series, base: Base | None, new: Snapshot) -> Watched:
-    """Check which landed patches a new tree still contains.
+    """Check which of the landed patches the new tree still contains.
 
     Raises UserError if `landed/` is not a valid patch series.
     """
