@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 Records which storages are allocated and
-// freed, with the Python stack of each allocation. Off by default.
+// SPDX-License-Identifier: Apache-2.0
+// Records which storages are allocated and freed, with the Python stack of each
+// allocation. Off by default.
 #pragma once
 
 #include <Python.h>

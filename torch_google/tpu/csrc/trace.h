@@ -40,7 +40,7 @@ class FusedTrace {
     uint32_t slots;  // index of the slot of the step's first result
   };
   struct Slot {
-    Box* box;  // the box that stores the result; null if it is unused
+    Box* box;          // the box that stores the result; null if it is unused
     int64_t previous;  // the slot of the box's previous value, or -1
     Sharding sharding;
   };
