@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -104,7 +106,7 @@ def run(
     key: Any,
 ) -> Any:
     """Call a lowering with the arguments it takes, and cast its results to torch's dtypes."""
-    positional, named = _bind(op, args, kwargs)
+    positional, named = _bind(op, args, kwargs, _parameters(lowering.function))
     if lowering.random:
         named["key"] = key
     return _conform(
@@ -136,9 +138,22 @@ def _attribute(graph: GraphModule, target: str) -> Any:
     return operator.attrgetter(target)(graph)
 
 
+@functools.cache
+def _parameters(function: Callable[..., Any]) -> frozenset[str]:
+    """Return the names of the parameters that a lowering accepts by name."""
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    parameters = inspect.signature(function).parameters.values()
+    return frozenset(parameter.name for parameter in parameters if parameter.kind in kinds)
+
+
 def _bind(
-    op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]
+    op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], parameters: frozenset[str]
 ) -> tuple[list[Any], dict[str, Any]]:
+    """Match a graph node's arguments with a lowering's parameters.
+
+    Graphs omit arguments that equal the schema's default. They are filled in here, because a
+    lowering may lack a default, or have a different one.
+    """
     positional: list[Any] = []
     named: dict[str, Any] = {}
     skipped = False
@@ -152,7 +167,19 @@ def _bind(
                 positional.append(args[i])
         elif argument.name in kwargs:
             named[argument.name] = kwargs[argument.name]
+        elif _has_usable_default(argument) and argument.name in parameters:
+            named[argument.name] = argument.default_value
     return positional, named
+
+
+def _has_usable_default(argument: Any) -> bool:
+    """Return whether a schema's argument has a default that a lowering can use.
+
+    The default of a dtype is a number, such as 4 for int64. So the lowering needs its own.
+    """
+    if not argument.has_default_value():
+        return False
+    return argument.default_value is None or "ScalarType" not in str(argument.real_type)
 
 
 def _conform(op: OpOverload, result: Any, meta: Any, shaped: bool) -> Any:
