@@ -15,8 +15,8 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
-from torch_google.tpu.estimate import estimation
 from torch_google.tpu.estimate.capture import Captured, capture
+from torch_google.tpu.estimate.costs import count
 
 _OP = torch.ops.aten._scaled_dot_product_efficient_attention
 _FORWARD, _BACKWARD = (f"_scaled_dot_product_efficient_attention{end}" for end in ("", "_backward"))
@@ -88,27 +88,31 @@ def test_flops_are_those_of_torch(shape: tuple[int, ...], causal: bool) -> None:
     # The text of a program with kernels, in the form that libtpu prints. XLA counts only the 1234
     # flops that the forward kernel declares.
     text = "\n".join((_kernel(forward, 1234), _kernel(backward), _kernel(backward)))
-    total = estimation.total_flops(captured, text, 1000.0 + 1234.0)
-    assert total == 1000.0 + forward_flops + backward_flops
+    assert _total(captured, text, 1000.0 + 1234.0) == 1000.0 + forward_flops + backward_flops
 
 
 def test_a_kernel_without_a_formula_keeps_its_own_estimate() -> None:
     captured = _captured(_SHAPES[0], False)
     node = next(n for n, o in captured.operators.items() if not o.flops)
-    assert estimation.total_flops(captured, _kernel(node, 77), 100.0) == 100.0
-    assert estimation.total_flops(captured, _kernel(10**6, 77), 100.0) == 100.0
+    assert _total(captured, _kernel(node, 77), 100.0) == 100.0
+    assert _total(captured, _kernel(10**6, 77), 100.0) == 100.0
 
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_xla_counts_the_same_without_kernels(causal: bool) -> None:
     captured = _captured((1, 4, 2, 256, 256, 64), causal)
     counted = float(captured.lowered.compile().cost_analysis()["flops"])
-    total = estimation.total_flops(captured, "", counted)
-    # torch counts seven matrix products, because its formula for the backward pass recomputes the
-    # scores. Without kernels, XLA reuses them and computes only six products. XLA also counts the
-    # softmax and its gradient, which add 3% and which torch does not count.
+    total = _total(captured, "", counted)
+    # torch counts seven matrix products, because its formula for the backward pass computes the
+    # scores again. Without kernels, XLA reuses them and computes only six products. XLA also counts
+    # the softmax and its gradient, which add 3% and which torch does not count.
     by_torch = sum(o.flops for o in captured.operators.values())
     assert total == pytest.approx(by_torch * 6 / 7, rel=0.06)
+
+
+def _total(captured: Captured, kernels: str, counted_by_xla: float) -> float:
+    text = f"ENTRY %main (a: f32[8]) -> f32[8] {{\n  %a = f32[8]{{0}} parameter(0)\n{kernels}\n}}\n"
+    return count(text, captured.operators, len(captured.devices), counted_by_xla).flops.total
 
 
 def _kernel(node: int, flops: int | None = None) -> str:

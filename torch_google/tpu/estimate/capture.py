@@ -44,7 +44,7 @@ class Operator:
     """A node of the program's graph: an operator, the module that called it, and its source line.
 
     `flops` counts matmuls and convolutions, as torch's flop counter does, over all devices.
-    `shapes` holds the shapes of the input tensors.
+    `shapes` holds the shapes of the input tensors, and `full` whether one of them is float32.
     """
 
     op: str
@@ -53,6 +53,7 @@ class Operator:
     flops: int
     doubles: bool
     shapes: tuple[tuple[int, ...], ...] = ()
+    full: bool = False
 
 
 @dataclass(frozen=True)
@@ -344,8 +345,10 @@ def _operator(node: Node, position: int, modules: set[str], owners: dict[Node, s
     doubles = any(isinstance(v, torch.Tensor) and v.dtype == torch.float64 for v in values)
     op = str(node.target).removeprefix("aten.").removesuffix(".default")
     metas = [arg.meta.get("val") for arg in node.all_input_nodes]
-    shapes = tuple(tuple(map(int, m.shape)) for m in metas if isinstance(m, torch.Tensor))
-    return Operator(op, module, _line(trace), _flops(node), doubles, shapes)
+    tensors = [m for m in metas if isinstance(m, torch.Tensor)]
+    shapes = tuple(tuple(map(int, t.shape)) for t in tensors)
+    full = any(t.dtype in (torch.float32, torch.float64) for t in tensors)
+    return Operator(op, module, _line(trace), _flops(node), doubles, shapes, full)
 
 
 def _module(path: str, modules: set[str]) -> str:

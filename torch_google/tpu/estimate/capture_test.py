@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -19,7 +20,7 @@ from torch_google.tpu.estimate import estimation
 from torch_google.tpu.estimate.capture import Captured, batch_spec, capture, largest_first
 from torch_google.tpu.estimate.chips import CHIPS
 from torch_google.tpu.estimate.page import page
-from torch_google.tpu.estimate.report import Report
+from torch_google.tpu.estimate.report import Buffer, Cost, Report
 
 
 class Net(nn.Module):
@@ -123,6 +124,22 @@ def test_costs_are_those_of_operators(report: Report) -> None:
     data = json.loads(report.json())
     assert data["fits"] is True
     assert data["needed"] == report.needed
+
+
+def test_layers_are_grouped(report: Report) -> None:
+    costs = tuple(
+        Cost(f"layers.{layer}.{name}", "mm", "net.py:3", 10, 20, seconds, 5, used)
+        for layer, seconds, used in ((0, 3.0, 1.0), (1, 1.0, 0.5))
+        for name in ("up", "down")
+    )
+    buffers = (Buffer("copy.7", "temporary", 5), Buffer("copy.12", "temporary", 6))
+    changed = dataclasses.replace(report, costs=costs, buffers=buffers)
+    down, up = changed.grouped_costs
+    assert up == Cost("2 x layers.*.up", "mm", "net.py:3", 20, 40, 4.0, 10, 3.5 / 4)
+    assert down.module == "2 x layers.*.down"
+    assert changed.grouped_buffers == (Buffer("2 x copy.*", "temporary", 11),)
+    assert "2 x layers.*.up" in changed.text()
+    assert "2 x layers.*.up" in page(changed, "layers")
 
 
 def test_the_page_loads_nothing(report: Report) -> None:

@@ -19,9 +19,10 @@ from torch_google.tpu import _C
 from torch_google.tpu.estimate import filling, hlo
 from torch_google.tpu.estimate.advice import advice
 from torch_google.tpu.estimate.capture import Captured, Shard, capture
-from torch_google.tpu.estimate.chips import PASSES, SOURCE, Chip, chip
+from torch_google.tpu.estimate.chips import SOURCE, Chip, chip
+from torch_google.tpu.estimate.costs import Counted, count, operator_costs
 from torch_google.tpu.estimate.filling import FilledCache, check_cache
-from torch_google.tpu.estimate.report import Buffer, Collective, Cost, Report
+from torch_google.tpu.estimate.report import Buffer, Collective, Report
 from torch_google.tpu.runtime.topology import Topology, topology
 
 _UNITS = {"": 1, "B": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -120,17 +121,15 @@ def _report(
 ) -> Report:
     memory: Any = compiled.memory_analysis()
     analysis: Any = compiled.cost_analysis() or {}
+    operators, devices = captured.operators, len(captured.devices)
     text = str(compiled.as_text())
-    instructions = hlo.entry(text)
+    counted = count(text, operators, devices, float(analysis.get("flops", 0.0)))
+    instructions = counted.module.computations[counted.module.entry]
     arguments = int(memory.argument_size_in_bytes)
     results, aliased = int(memory.output_size_in_bytes), int(memory.alias_size_in_bytes)
     temporaries = int(memory.temp_size_in_bytes)
     code = int(memory.generated_code_size_in_bytes)
-    flops = total_flops(captured, text, float(analysis.get("flops", 0.0)))
-    bytes_ = int(analysis.get("bytes accessed", 0.0))
-    kinds = hlo.collectives(text)
-    talk = sum(c.bytes * _hops(kind) for kind, c in kinds.items())
-    costs = operator_costs(captured, instructions, peaks)
+    kinds = counted.collectives
     return Report(
         **base,
         needed=arguments + results - aliased + temporaries + code,
@@ -139,18 +138,21 @@ def _report(
         aliased=aliased,
         temporaries=temporaries,
         code=code,
-        flops=flops,
-        model_flops=float(sum(o.flops for o in captured.operators.values())),
-        bytes=bytes_,
-        compute_seconds=flops * _passes() / peaks.device_flops,
-        memory_seconds=bytes_ / peaks.device_bandwidth,
-        link_seconds=talk / peaks.device_links,
+        flops=counted.flops.total,
+        model_flops=float(sum(o.flops for o in operators.values())),
+        bytes=counted.bytes,
+        compute_seconds=counted.flops.seconds(peaks),
+        memory_seconds=counted.bytes / peaks.device_bandwidth,
+        link_seconds=counted.sent / peaks.device_links,
         compile_seconds=seconds,
         buffers=buffers(captured, instructions, memory),
-        costs=costs,
-        collectives=tuple(Collective(k, c.count, c.bytes) for k, c in sorted(kinds.items())),
-        advice=advice(captured.operators.values()),
-        notes=_notes(text, talk),
+        costs=operator_costs(counted, operators, devices, peaks),
+        collectives=tuple(
+            Collective(kind, each.count, each.bytes, each.sent)
+            for kind, each in sorted(kinds.items())
+        ),
+        advice=advice(operators.values()),
+        notes=_notes(counted),
     )
 
 
@@ -190,19 +192,6 @@ def _too_large(
     )
 
 
-def total_flops(captured: Captured, text: str, counted: float) -> float:
-    """Return a device's flops: XLA's count, with torch's formulas for Pallas kernels.
-
-    XLA counts the flops that a kernel declares. Of attention's kernels, only the forward kernel
-    declares any. If torch has no formula for a kernel's operator, the declared flops count.
-    """
-    for node, own in hlo.kernel_flops(text).items():
-        operator = captured.operators.get(node)
-        if operator is not None and operator.flops:
-            counted += operator.flops / len(captured.devices) - own
-    return counted
-
-
 def buffers(
     captured: Captured, instructions: Sequence[hlo.Instruction], memory: Any
 ) -> tuple[Buffer, ...]:
@@ -233,60 +222,18 @@ def buffers(
     return tuple(sorted((r for r in rows if r.bytes), key=lambda row: -row.bytes))
 
 
-def operator_costs(
-    captured: Captured, instructions: Sequence[hlo.Instruction], peaks: Chip
-) -> tuple[Cost, ...]:
-    """Return the cost of each operator of the graph, slowest first."""
-    rows: dict[tuple[str, str, str], list[float]] = {}
-    devices = len(captured.devices)
-
-    def row(node: int | None, opcode: str) -> list[float]:
-        operator = captured.operators.get(-1 if node is None else node)
-        key = (
-            (operator.module, operator.op, operator.line)
-            if operator
-            else ("", f"({opcode}, by XLA)", "")
-        )
-        return rows.setdefault(key, [0.0, 0.0, 0.0])
-
-    for position, operator in captured.operators.items():
-        if operator.flops:
-            row(position, "")[0] += operator.flops / devices
-    moved = hlo.traffic(instructions)
-    for instruction in instructions:
-        if moved[instruction.name] or instruction.cycles:
-            own = row(instruction.node, instruction.opcode.removesuffix("-start"))
-            own[1] += moved[instruction.name]
-            own[2] += instruction.cycles
-    costs = []
-    for (module, op, line), (flops, bytes_, cycles) in rows.items():
-        computing = flops * _passes() / peaks.device_flops
-        seconds = max(computing, bytes_ / peaks.device_bandwidth)
-        utilisation = computing / seconds if seconds else 0.0
-        costs.append(Cost(module, op, line, flops, int(bytes_), seconds, int(cycles), utilisation))
-    return tuple(sorted(costs, key=lambda cost: (-cost.seconds, cost.module, cost.op)))
-
-
-def _notes(text: str, talk: float) -> tuple[str, ...]:
+def _notes(counted: Counted) -> tuple[str, ...]:
     notes = [
         "Compiled, never run: a roofline is a lower bound, and latencies are not in it.",
         "The module of a backward operator is that of the values that it uses.",
         SOURCE,
     ]
-    if re.search(r" while\(", text):
-        notes.insert(1, "The program has loops: their bodies count once, in times and traffic.")
-    if talk:
-        notes.insert(1, "Interconnect: the result of a collective once, of all-reduce twice.")
+    unknown = counted.runs.unknown
+    if unknown:
+        notes.insert(1, f"Loops of unknown length: {unknown}. Their bodies count once.")
+    if counted.sent:
+        notes.insert(1, "Interconnect: what a device sends in a ring, over all of its links.")
     return tuple(notes)
-
-
-def _hops(kind: str) -> int:
-    """Return how many times a collective sends its result: twice if it scatters, then gathers."""
-    return 2 if kind == "all-reduce" else 1
-
-
-def _passes() -> int:
-    return PASSES[str(torch.tpu.get_precision())]
 
 
 def _bytes(size: re.Match[str]) -> int:

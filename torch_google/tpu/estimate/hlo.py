@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parses the text of a compiled program: instructions, sizes, names, and live buffers."""
+"""Parses the text of a compiled program: computations, instructions, sizes, and live buffers."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
 _WIDTHS = {"pred": 8, "token": 0, "s4": 4, "u4": 4, "s2": 2, "u2": 2, "c64": 64, "c128": 128}
 _ARRAY = re.compile(r"\b([a-z]\w*)\[([\d,]*)\](?:\{([^}]*)\})?")
 _TILE = re.compile(r"T\(([\d,]+)\)")
@@ -17,16 +16,23 @@ _INSTRUCTION = re.compile(r"^\s+(ROOT )?%?([\w.-]+) = (.*)$")
 _NAME = re.compile(r"%([\w.-]+)")
 _KERNEL = 'custom_call_target="tpu_custom_call"'
 _NODE = re.compile(r'op_name="[^"]*/n(\d+)[/"]')
+_CALLED = re.compile(
+    r"(?:calls|body|condition|to_apply|branch_computations)=\{?(%[^,}\s]+(?:, ?%[^,}\s]+)*)"
+)
+_HEADER = re.compile(r"^(ENTRY )?%?([^\s(]+) \(.*\{$")
 _OWN_FLOPS = re.compile(r'"cost_estimate":\{"flops":"(\d+)"')
 # Instructions whose result aliases all or part of an operand's buffer.
-_ALIASES = frozenset({"bitcast", "get-tuple-element", "tuple", "optimization-barrier", "domain"})
-_FREE = frozenset({*_ALIASES, "parameter", "constant", "after-all", "partition-id", "replica-id"})
-_DONE = ("-done", "-update")
+ALIASES = frozenset({"bitcast", "get-tuple-element", "tuple", "optimization-barrier", "domain"})
+FREE = frozenset({*ALIASES, "parameter", "constant", "after-all", "partition-id", "replica-id"})
+DONE = ("-done", "-update")
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """An instruction of the entry computation. `bytes` is the size of its result in HBM."""
+    """An instruction of a computation. `bytes` is the size of its result in HBM.
+
+    `type` is the text of its type, and `attributes` is the text after its operands.
+    """
 
     name: str
     opcode: str
@@ -35,7 +41,14 @@ class Instruction:
     scope: str
     cycles: int
     root: bool
-    text: str = field(repr=False)
+    type: str = field(repr=False)
+    attributes: str = field(repr=False)
+
+    @property
+    def called(self) -> tuple[str, ...]:
+        """Return the names of the computations that this instruction calls."""
+        found = _CALLED.findall(self.attributes)
+        return tuple(name for names in found for name in _NAME.findall(names))
 
     @property
     def node(self) -> int | None:
@@ -48,6 +61,38 @@ class Instruction:
         """Return the argument index of a parameter instruction, or None for any other."""
         index = re.fullmatch(r"inputs\[(\d+)\]", self.scope)
         return int(index[1]) if index and self.opcode == "parameter" else None
+
+
+@dataclass(frozen=True)
+class Module:
+    """A program's computations, each in execution order, and the name of its entry computation.
+
+    `partitions` is the number of devices that run the program.
+    """
+
+    computations: Mapping[str, Sequence[Instruction]]
+    entry: str
+    partitions: int
+
+
+def module(text: str) -> Module:
+    """Return the computations of a program. Raises ValueError if the text has no entry."""
+    computations: dict[str, list[Instruction]] = {}
+    entry_name, current = "", None
+    for line in text.splitlines():
+        if not line.startswith(" "):
+            header = _HEADER.match(line)
+            if header:
+                current = computations[header[2]] = []
+                entry_name = header[2] if header[1] else entry_name
+        elif current is not None and (parsed := _INSTRUCTION.match(line)):
+            split = _opcode(parsed[3])
+            if split is not None:
+                current.append(_instruction(bool(parsed[1]), parsed[2], *split))
+    if not computations.get(entry_name):
+        raise ValueError("tpu: estimate: the compiler's text has no entry computation")
+    partitions = re.search(r"num_partitions=(\d+)", text.partition("\n")[0])
+    return Module(computations, entry_name, int(partitions[1]) if partitions else 1)
 
 
 def size_of(type_text: str, *, everywhere: bool = False) -> int:
@@ -64,57 +109,47 @@ def size_of(type_text: str, *, everywhere: bool = False) -> int:
     return total
 
 
-def entry(text: str) -> list[Instruction]:
+def entry(text: str) -> Sequence[Instruction]:
     """Return the instructions of the entry computation in execution order.
 
     Raises ValueError if the text has no entry computation.
     """
-    instructions = list(_entry(text))
-    if not instructions:
-        raise ValueError("tpu: estimate: the compiler's text has no entry computation")
-    return instructions
+    parsed = module(text)
+    return parsed.computations[parsed.entry]
 
 
-def traffic(instructions: Sequence[Instruction]) -> dict[str, int]:
-    """Return the number of HBM bytes that each instruction reads and writes.
+def shape_of(type_text: str) -> tuple[str, tuple[int, ...]]:
+    """Return the dtype and the shape of an array type, or of a tuple type's first array."""
+    array = _ARRAY.search(type_text)
+    if array is None:
+        return "", ()
+    return array[1], tuple(int(size) for size in array[2].split(",") if size)
 
-    A slice counts as a read of its whole operand. An asynchronous copy counts at its start.
+
+def result_type(type_text: str, opcode: str) -> str:
+    """Return the part of an instruction's type that describes its result.
+
+    A copy-start has the type (result, operand, context), and an all-reduce-start the type of its
+    result. Other starts have the type (operand, result, ...), in which either may be a tuple.
     """
-    sizes = {i.name: i.bytes for i in instructions}
-    return {
-        i.name: 0
-        if i.opcode in _FREE or i.opcode.endswith(_DONE)
-        # The type of an instruction that starts an asynchronous operation includes both its
-        # operands and its results.
-        else size_of(i.text)
-        if i.opcode.endswith("-start") and i.opcode != "all-reduce-start"
-        else i.bytes + sum(sizes.get(operand, 0) for operand in i.operands)
-        for i in instructions
-    }
+    if not opcode.endswith("-start") or opcode == "all-reduce-start":
+        return type_text
+    elements = items(type_text)
+    return elements[0 if opcode == "copy-start" or len(elements) == 1 else 1]
 
 
-@dataclass(frozen=True)
-class Collectives:
-    """All collectives of one kind: their count, and the total bytes of their results per device."""
-
-    count: int
-    bytes: int
-
-
-def collectives(text: str) -> dict[str, Collectives]:
-    """Return the collectives in all computations, by kind. A loop's body counts once."""
-    found: dict[str, Collectives] = {}
-    for line in text.splitlines():
-        parsed = _INSTRUCTION.match(line)
-        split = parsed and _opcode(parsed[3])
-        if not split:
-            continue
-        kind = split[1].removesuffix("-start")
-        if kind in COLLECTIVES:
-            result = size_of(_result_type(*split[:2]), everywhere=True)
-            before = found.get(kind, Collectives(0, 0))
-            found[kind] = Collectives(before.count + 1, before.bytes + result)
-    return found
+def items(type_text: str) -> list[str]:
+    """Return the element types of a tuple type, or a list of just the type if it is not a tuple."""
+    if not type_text.startswith("("):
+        return [type_text]
+    elements, depth = [""], 0
+    for character in _parenthesised(type_text):
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and depth == 0:
+            elements.append("")
+        else:
+            elements[-1] += character
+    return [element.strip() for element in elements]
 
 
 def kernel_flops(text: str) -> dict[int, int]:
@@ -144,7 +179,7 @@ def live_at_peak(instructions: Sequence[Instruction]) -> list[Instruction]:
         for operand in instruction.operands:
             for name in owner.get(operand, ()):
                 last[name] = index
-        aliases = instruction.opcode in _ALIASES or instruction.opcode.endswith(_DONE)
+        aliases = instruction.opcode in ALIASES or instruction.opcode.endswith(DONE)
         if aliases:
             owner[instruction.name] = tuple(
                 dict.fromkeys(n for o in instruction.operands for n in owner.get(o, ()))
@@ -174,60 +209,22 @@ def live_at_peak(instructions: Sequence[Instruction]) -> list[Instruction]:
     return sorted(at_peak, key=lambda i: (-i.bytes, i.name))
 
 
-def _entry(text: str) -> Iterator[Instruction]:
-    inside = False
-    for line in text.splitlines():
-        if line.startswith("ENTRY"):
-            inside = True
-        elif inside and line.startswith("}"):
-            return
-        elif inside and (parsed := _INSTRUCTION.match(line)):
-            split = _opcode(parsed[3])
-            if split is not None:
-                yield _instruction(bool(parsed[1]), parsed[2], *split)
-
-
 def _instruction(root: bool, name: str, type_text: str, opcode: str, rest: str) -> Instruction:
-    operands = _NAME.findall(_parenthesised(rest))
+    inside = _parenthesised(rest)
     scope = re.search(r'op_name="([^"]*)"', rest)
     cycles = re.search(r'"estimated_cycles":"(\d+)"', rest)
     return Instruction(
         name,
         opcode,
-        tuple(operands),
-        size_of(_result_type(type_text, opcode)),
+        tuple(_NAME.findall(inside)),
+        size_of(result_type(type_text, opcode)),
         scope[1] if scope else "",
         int(cycles[1]) if cycles else 0,
         root,
-        f"{type_text} {opcode}",
+        type_text,
+        # A constant has its value in the place of operands.
+        rest if opcode in ("constant", "parameter") else rest[len(inside) + 2 :],
     )
-
-
-def _result_type(type_text: str, opcode: str) -> str:
-    """Return the part of an instruction's type that describes its result.
-
-    A copy-start has the type (result, operand, context), and an all-reduce-start the type of its
-    result. Other start instructions have the type (operand, result, ...), in which either may be a
-    tuple.
-    """
-    if not opcode.endswith("-start") or opcode == "all-reduce-start":
-        return type_text
-    items = _items(type_text)
-    return items[0 if opcode == "copy-start" or len(items) == 1 else 1]
-
-
-def _items(type_text: str) -> list[str]:
-    """Return the element types of a tuple type, or a list of just the type if it is not a tuple."""
-    if not type_text.startswith("("):
-        return [type_text]
-    items, depth = [""], 0
-    for character in _parenthesised(type_text):
-        depth += (character in "([{") - (character in ")]}")
-        if character == "," and depth == 0:
-            items.append("")
-        else:
-            items[-1] += character
-    return [item.strip() for item in items]
 
 
 def _opcode(text: str) -> tuple[str, str, str] | None:

@@ -54,11 +54,8 @@ def test_lines_of_a_tpu() -> None:
     assert instructions["big"].cycles == 42
     assert instructions["small"].node == 13
     assert instructions["copy-start"].node is None
-    moved = hlo.traffic(list(instructions.values()))
-    assert moved["copy-start"] == one  # the copy reads HBM and writes VMEM
-    assert moved["copy-done"] == moved["a"] == 0
-    assert moved["big"] == one + instructions["big"].bytes
-    assert hlo.collectives(_TPU) == {"all-reduce": hlo.Collectives(1, 8 * 4 + 8 * 2)}
+    assert instructions["b"].bytes == one
+    assert instructions["copy-start"].bytes == 0  # the result is in VMEM
     live = [i.name for i in hlo.live_at_peak(list(instructions.values()))]
     assert live == ["big", "small", "ar"]
 
@@ -79,9 +76,27 @@ def test_the_result_of_a_started_instruction(line: str, size: int) -> None:
     text = f"ENTRY %main () -> f32[] {{\n  %x = {line}, channel_id=1\n}}\n"
     (instruction,) = hlo.entry(text)
     assert instruction.bytes == size
-    kind = instruction.opcode.removesuffix("-start")
-    if kind in hlo.COLLECTIVES:
-        assert hlo.collectives(text) == {kind: hlo.Collectives(1, size)}
+
+
+def test_computations_of_a_program() -> None:
+    text = """\
+HloModule jit_f, is_scheduled=true, num_partitions=16
+
+%fused (p: f32[8]) -> f32[8] {
+  %p = f32[8]{0} parameter(0)
+  ROOT %n = f32[8]{0} negate(%p)
+}
+
+ENTRY %main.1_spmd (a: f32[8]) -> f32[8] {
+  %a = f32[8]{0} parameter(0)
+  ROOT %f = f32[8]{0} fusion(%a), kind=kLoop, calls=%fused, metadata={op_name="jit(f)/n1/neg"}
+}
+"""
+    module = hlo.module(text)
+    assert list(module.computations) == ["fused", "main.1_spmd"]
+    assert (module.entry, module.partitions) == ("main.1_spmd", 16)
+    assert [i.opcode for i in hlo.entry(text)] == ["parameter", "fusion"]
+    assert hlo.entry(text)[1].called == ("fused",)
 
 
 def test_a_compiled_program() -> None:

@@ -54,6 +54,15 @@ def test_a_mesh_divides_arguments_and_communicates() -> None:
     assert four.collectives
 
 
+def test_a_sharded_product_counts_all_iterations_of_its_loops() -> None:
+    # With this mesh, the compiler turns the products into loops over the parts of the weights.
+    report = _estimate(4096, 16384, topology="v5e:4x4", mesh={"data": 4, "model": 4})
+    assert report.model_flops == 2 * 2 * 16384 * 4096**2
+    assert sum(cost.flops for cost in report.costs) == pytest.approx(report.model_flops / 16)
+    assert report.flops == pytest.approx(report.model_flops / 16, rel=0.05)
+    assert all(each.sent for each in report.collectives)
+
+
 def test_too_large() -> None:
     report = _estimate(1 << 16, 1 << 10, topology="v5e")
     assert not report.fits

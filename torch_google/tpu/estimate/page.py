@@ -55,13 +55,16 @@ def _memory(report: Report) -> list[str]:
     scale = _WIDTH / max(report.available, report.needed, 1)
     x, bars = 0.0, []
     for kind in ("argument", "temporary", "result", "code"):
-        for buffer in (b for b in report.buffers if b.kind == kind):
+        for buffer in (b for b in report.grouped_buffers if b.kind == kind):
             width = buffer.bytes * scale
             bars.append(_bar(x, 4, width, 32, kind, f"{buffer.name}: {_mb(buffer.bytes)}"))
             x += width
     limit = report.available * scale
     bars.append(f'<path d="M{limit:.1f} 0v40" stroke="#cf222e" stroke-width="3"/>')
-    rows = [(_text(b.name), b.kind, f"{b.bytes / 1e6:,.2f}") for b in report.buffers[: 2 * _BARS]]
+    rows = [
+        (_text(b.name), b.kind, f"{b.bytes / 1e6:,.2f}")
+        for b in report.grouped_buffers[: 2 * _BARS]
+    ]
     return [
         "<h2>Memory of a device</h2>",
         f"<p>{report.needed / 1e9:.2f} of {report.available / 1e9:.2f} GB. The red line is the "
@@ -72,7 +75,7 @@ def _memory(report: Report) -> list[str]:
 
 
 def _time(report: Report) -> list[str]:
-    shown = report.costs[:_BARS]
+    shown = report.grouped_costs[:_BARS]
     longest = max((cost.seconds for cost in shown), default=1.0) or 1.0
     bars = []
     for index, cost in enumerate(shown):
@@ -93,7 +96,7 @@ def _time(report: Report) -> list[str]:
             f"{cost.bytes / 1e6:,.2f}",
             f"{cost.cycles:,}",
         )
-        for cost in report.costs[:100]
+        for cost in report.grouped_costs[:100]
     ]
     titles = ("module", "operator", "line", "us", "% of peak", "GFLOP", "MB", "cycles")
     return [
@@ -108,10 +111,16 @@ def _time(report: Report) -> list[str]:
 
 
 def _collectives(report: Report) -> list[str]:
-    rows = [(c.kind, str(c.count), f"{c.bytes / 1e6:,.1f}") for c in report.collectives]
+    rows = [
+        (c.kind, str(c.count), f"{c.bytes / 1e6:,.1f}", f"{c.sent / 1e6:,.1f}")
+        for c in report.collectives
+    ]
     if not rows:
         return []
-    return ["<h2>Collectives</h2>", _table(("kind", "count", "MB"), rows)]
+    return [
+        "<h2>Collectives</h2>",
+        _table(("kind", "count", "MB of results", "MB sent by a device"), rows),
+    ]
 
 
 def _list(title: str, items: Sequence[str]) -> list[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 _GB = 1e9
@@ -40,11 +42,15 @@ class Cost:
 
 @dataclass(frozen=True)
 class Collective:
-    """All collectives of one kind: their count, and the total bytes of their results per device."""
+    """All collectives of one kind that a device takes part in.
+
+    `bytes` is the size of their results, and `sent` is what the device sends to others.
+    """
 
     kind: str
     count: int
     bytes: int
+    sent: int
 
 
 @dataclass(frozen=True)
@@ -110,6 +116,32 @@ class Report:
             return f"fits, with {gap:.2f} GB to spare"
         return f"does not fit by {gap:.2f} GB"
 
+    @property
+    def grouped_costs(self) -> tuple[Cost, ...]:
+        """Return the costs, each with those of the same line in other layers, slowest first.
+
+        Numbers in the modules' names become stars, as in `layers.*.mlp`.
+        """
+        groups: dict[tuple[str, str, str], list[Cost]] = {}
+        for cost in self.costs:
+            groups.setdefault((_starred(cost.module), cost.op, cost.line), []).append(cost)
+        merged = (each[0] if len(each) == 1 else _sum(key[0], each) for key, each in groups.items())
+        return tuple(sorted(merged, key=lambda cost: (-cost.seconds, cost.module, cost.op)))
+
+    @property
+    def grouped_buffers(self) -> tuple[Buffer, ...]:
+        """Return the buffers, each with those of the same name in other layers, largest first."""
+        groups: dict[tuple[str, str], list[Buffer]] = {}
+        for buffer in self.buffers:
+            groups.setdefault((_starred(buffer.name), buffer.kind), []).append(buffer)
+        merged = (
+            each[0]
+            if len(each) == 1
+            else Buffer(f"{len(each)} x {name}", kind, sum(b.bytes for b in each))
+            for (name, kind), each in groups.items()
+        )
+        return tuple(sorted(merged, key=lambda buffer: (-buffer.bytes, buffer.name)))
+
     def json(self) -> str:
         """Return the report as JSON."""
         derived = {"fits": self.fits, "verdict": self.verdict, "bound": self.bound}
@@ -147,9 +179,10 @@ class Report:
         if not self.buffers:
             return []
         lines = ["", "Memory at the peak, the largest buffers:"]
-        for buffer in self.buffers[:rows]:
+        grouped = self.grouped_buffers
+        for buffer in grouped[:rows]:
             lines.append(f"  {buffer.bytes / 1e6:12,.2f} MB  {buffer.kind:9}  {buffer.name}")
-        rest = self.buffers[rows:]
+        rest = grouped[rows:]
         if rest:
             total = sum(buffer.bytes for buffer in rest)
             lines.append(f"  {total / 1e6:12,.2f} MB  {len(rest)} more")
@@ -160,13 +193,14 @@ class Report:
             return []
         total = sum(cost.seconds for cost in self.costs) or 1.0
         lines = ["", "Time per operator, the roofline of each:"]
-        for cost in self.costs[:rows]:
+        grouped = self.grouped_costs
+        for cost in grouped[:rows]:
             lines.append(
                 f"  {100 * cost.seconds / total:5.1f} %  {cost.seconds * 1e6:10.1f} us  "
                 f"{100 * cost.utilisation:3.0f} % of peak  {cost.op:28}  {cost.module}  {cost.line}"
             )
-        if self.costs[rows:]:
-            rest = sum(cost.seconds for cost in self.costs[rows:])
+        if grouped[rows:]:
+            rest = sum(cost.seconds for cost in grouped[rows:])
             lines.append(f"  {100 * rest / total:5.1f} %  {rest * 1e6:10.1f} us  the others")
         return lines
 
@@ -175,7 +209,9 @@ class Report:
         if self.collectives:
             lines += ["", "Collectives:"]
             lines += [
-                f"  {c.count:4} x {c.kind}, {c.bytes / 1e6:,.1f} MB" for c in self.collectives
+                f"  {c.count:5} x {c.kind:18}  {c.bytes / 1e6:10,.1f} MB of results, "
+                f"{c.sent / 1e6:,.1f} MB sent by a device"
+                for c in self.collectives
             ]
         if self.error:
             lines += ["", "The compiler says:", *(f"  {line}" for line in self.error.splitlines())]
@@ -183,3 +219,23 @@ class Report:
             if items:
                 lines += ["", f"{title}:", *(f"  - {item}" for item in items)]
         return lines
+
+
+def _starred(name: str) -> str:
+    """Replace the numbers that tell a name from those of other layers with stars."""
+    return re.sub(r"(?<=\.)\d+(?=[. ]|$)", "*", name)
+
+
+def _sum(module: str, costs: Sequence[Cost]) -> Cost:
+    seconds = sum(cost.seconds for cost in costs)
+    busy = sum(cost.seconds * cost.utilisation for cost in costs)
+    return Cost(
+        f"{len(costs)} x {module}".strip(),
+        costs[0].op,
+        costs[0].line,
+        sum(cost.flops for cost in costs),
+        sum(cost.bytes for cost in costs),
+        seconds,
+        sum(cost.cycles for cost in costs),
+        busy / seconds if seconds else 0.0,
+    )

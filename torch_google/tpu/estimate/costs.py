@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counts a compiled program's flops, HBM bytes and sent bytes per device, and per operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import torch
+
+from torch_google.tpu.estimate.capture import Operator
+from torch_google.tpu.estimate.chips import PASSES, Chip
+from torch_google.tpu.estimate.collectives import Collectives, collectives
+from torch_google.tpu.estimate.hlo import ALIASES, DONE, Instruction, Module, kernel_flops, module
+from torch_google.tpu.estimate.loops import Runs, runs
+from torch_google.tpu.estimate.products import products
+from torch_google.tpu.estimate.report import Cost
+from torch_google.tpu.estimate.traffic import stepped, traffic
+
+_COPIES = frozenset({*ALIASES, "copy", "slice", "transpose", "reshape"})
+
+
+@dataclass
+class Flops:
+    """Floating-point operations. `full` counts the products of float32, `half` all others."""
+
+    half: float = 0.0
+    full: float = 0.0
+
+    def add(self, flops: float, full: bool) -> None:
+        """Add a product's flops."""
+        if full:
+            self.full += flops
+        else:
+            self.half += flops
+
+    @property
+    def total(self) -> float:
+        """Return the number of operations."""
+        return self.half + self.full
+
+    def seconds(self, peaks: Chip) -> float:
+        """Return the time at the peak speed. A product of float32 takes several passes."""
+        passes = PASSES[str(torch.tpu.get_precision())]
+        return (self.half + self.full * passes) / peaks.device_flops
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A program's counts on one device: flops, HBM bytes and collectives, with loops unrolled."""
+
+    module: Module
+    runs: Runs
+    flops: Flops
+    by_node: Mapping[int | None, Flops]
+    collectives: Mapping[str, Collectives]
+    moved: Mapping[str, Mapping[str, int]] = field(repr=False)
+
+    @property
+    def bytes(self) -> int:
+        """Return the HBM traffic in bytes."""
+        each = ((name, sum(moved.values())) for name, moved in self.moved.items())
+        return sum(moved * self.runs.counts[name] for name, moved in each)
+
+    @property
+    def sent(self) -> int:
+        """Return how many bytes a device sends to others."""
+        return sum(each.sent for each in self.collectives.values())
+
+
+def count(
+    text: str, operators: Mapping[int, Operator], devices: int, counted_by_xla: float
+) -> Counted:
+    """Return the counts of a compiled program, of which XLA counts `counted_by_xla` flops.
+
+    XLA's count has the flops of elementwise operators, but it takes a loop's body once, and a
+    Pallas kernel for what it declares. Products in loops, and kernels for which torch has a
+    formula, are counted here instead.
+    """
+    parsed = module(text)
+    run = runs(parsed)
+    flops, by_node = Flops(counted_by_xla), dict[int | None, Flops]()
+    for product in products(parsed, run.counts):
+        by_node.setdefault(product.node, Flops()).add(product.flops * product.runs, product.full)
+        flops.half -= product.flops
+        flops.add(product.flops * product.runs, product.full)
+    for node, declared in kernel_flops(text).items():
+        operator = operators.get(node)
+        if operator is not None and operator.flops:
+            flops.half -= declared
+            flops.add(operator.flops / devices, operator.full)
+            by_node[node] = Flops()
+            by_node[node].add(operator.flops / devices, operator.full)
+    return Counted(
+        parsed,
+        run,
+        flops,
+        by_node,
+        collectives(parsed, run.counts),
+        {name: traffic(parsed, name) for name in stepped(parsed)},
+    )
+
+
+def operator_costs(
+    counted: Counted, operators: Mapping[int, Operator], devices: int, peaks: Chip
+) -> tuple[Cost, ...]:
+    """Return the cost of each operator of the graph, slowest first."""
+    rows: dict[tuple[str, str, str], tuple[Flops, list[int]]] = {}
+
+    def row(node: int | None, opcode: str) -> tuple[Flops, list[int]]:
+        operator = operators.get(-1 if node is None else node)
+        key = (
+            (operator.module, operator.op, operator.line)
+            if operator
+            else ("", f"({opcode}, by XLA)", "")
+        )
+        return rows.setdefault(key, (Flops(), [0, 0]))
+
+    for position, operator in operators.items():
+        own = counted.by_node.get(position)
+        if own:
+            row(position, "")[0].half += own.half
+            row(position, "")[0].full += own.full
+        elif operator.flops:  # XLA computes the product in another way
+            row(position, "")[0].add(operator.flops / devices, operator.full)
+    for name, moved in counted.moved.items():
+        instructions, times = counted.module.computations[name], counted.runs.counts[name]
+        users = _users(instructions)
+        for instruction in instructions:
+            if moved[instruction.name] or instruction.cycles:
+                node = _node(instruction, users)
+                _, numbers = row(node, instruction.opcode.removesuffix("-start"))
+                numbers[0] += moved[instruction.name] * times
+                numbers[1] += instruction.cycles * times
+    costs = []
+    for (path, op, line), (flops, (bytes_, cycles)) in rows.items():
+        computing = flops.seconds(peaks)
+        seconds = max(computing, bytes_ / peaks.device_bandwidth)
+        utilisation = computing / seconds if seconds else 0.0
+        costs.append(Cost(path, op, line, flops.total, bytes_, seconds, cycles, utilisation))
+    return tuple(sorted(costs, key=lambda cost: (-cost.seconds, cost.module, cost.op)))
+
+
+def _users(instructions: Iterable[Instruction]) -> dict[str, Instruction]:
+    """Map the name of each value to the first instruction that uses it."""
+    users: dict[str, Instruction] = {}
+    for instruction in instructions:
+        for operand in instruction.operands:
+            users.setdefault(operand, instruction)
+    return users
+
+
+def _node(instruction: Instruction, users: Mapping[str, Instruction]) -> int | None:
+    """Return the graph node to which an instruction counts.
+
+    XLA's own copies have none. Such a copy, as of a prefetch, counts to its first user's node.
+    """
+    current: Instruction | None = instruction
+    while current is not None and current.node is None:
+        is_copy = current.opcode in _COPIES or current.opcode.endswith(("-start", *DONE))
+        current = users.get(current.name) if is_copy else None
+    return current.node if current else None
