@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Build a web site from the pages in docs/ with MkDocs. Fail if a link or an anchor is dead.
 
-build_site.par --config=docs/mkdocs.yml --output=DIRECTORY PAGE.md ...
+build_site.par --config=docs/mkdocs.yml --output=DIRECTORY PAGE.md ... pictures/PICTURE.png ...
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import argparse
 import logging
 import os
 import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -32,7 +33,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def build(config: Path, pages: Sequence[Path], output: Path) -> list[str]:
-    """Write the site to `output`, reproducibly, and return MkDocs's warnings."""
+    """Write the site to `output`, reproducibly, and return MkDocs's warnings.
+
+    A picture among the pages keeps the name of its folder.
+    """
     os.environ.setdefault("SOURCE_DATE_EPOCH", "315532800")  # 1980-01-01, the date of files in PARs
     from mkdocs.commands.build import build as mkdocs_build
     from mkdocs.config import load_config
@@ -43,6 +47,11 @@ def build(config: Path, pages: Sequence[Path], output: Path) -> list[str]:
     try:
         with tempfile.TemporaryDirectory() as directory:
             for page in pages:
+                if page.suffix == ".png":
+                    pictures = Path(directory, page.parent.name)
+                    pictures.mkdir(exist_ok=True)
+                    shutil.copyfile(page, pictures / page.name)
+                    continue
                 text = name_repository_files(page.read_text(encoding="utf-8"))
                 Path(directory, page.name).write_text(text, encoding="utf-8")
             mkdocs_build(

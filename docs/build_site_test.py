@@ -54,6 +54,20 @@ def test_links_between_pages_and_to_their_parts_are_followed(tmp_path: Path) -> 
     assert 'href="other.html#a-part"' in (tmp_path / "site/index.html").read_text()
 
 
+def test_a_picture_is_on_the_site_and_an_absent_one_is_an_error(tmp_path: Path) -> None:
+    home = "# Home\n\n![a](pictures/a.png)\n![b](pictures/b.png)\n[c](other.md)\n"
+    picture = tmp_path / "pictures/a.png"
+    picture.parent.mkdir()
+    picture.write_bytes(b"png")
+    page, other, config = tmp_path / "README.md", tmp_path / "other.md", tmp_path / "mkdocs.yml"
+    page.write_text(home)
+    other.write_text(_OTHER)
+    config.write_text(_CONFIG)
+    (warning,) = build_site.build(config, [page, other, picture], tmp_path / "site")
+    assert "pictures/b.png" in warning
+    assert (tmp_path / "site/pictures/a.png").read_bytes() == b"png"
+
+
 @pytest.mark.parametrize(
     ("link", "message"),
     [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rule `docs_site`: a directory of HTML from Markdown pages."""
+"""The rule `docs_site`: a directory of HTML from Markdown pages and pictures."""
 
 def _docs_site_impl(ctx):
     output = ctx.actions.declare_directory(ctx.label.name)
@@ -25,7 +25,7 @@ docs_site = rule(
     doc = "Builds a site with MkDocs; a dead link or anchor between its pages is an error.",
     attrs = {
         "config": attr.label(allow_single_file = [".yml"], mandatory = True),
-        "srcs": attr.label_list(allow_files = [".md"], mandatory = True),
+        "srcs": attr.label_list(allow_files = [".md", ".png"], mandatory = True),
         "_builder": attr.label(
             default = Label("//docs:build_site.par"),
             executable = True,

@@ -141,6 +141,11 @@ def operator_costs(
     return tuple(sorted(costs, key=lambda cost: (-cost.seconds, cost.module, cost.op)))
 
 
+def is_copy(instruction: Instruction) -> bool:
+    """Return whether an instruction only moves its first operand, or part of it."""
+    return instruction.opcode in _COPIES or instruction.opcode.endswith(("-start", *DONE))
+
+
 def _users(instructions: Iterable[Instruction]) -> dict[str, Instruction]:
     """Map the name of each value to the first instruction that uses it."""
     users: dict[str, Instruction] = {}
@@ -157,6 +162,5 @@ def _node(instruction: Instruction, users: Mapping[str, Instruction]) -> int | N
     """
     current: Instruction | None = instruction
     while current is not None and current.node is None:
-        is_copy = current.opcode in _COPIES or current.opcode.endswith(("-start", *DONE))
-        current = users.get(current.name) if is_copy else None
+        current = users.get(current.name) if is_copy(current) else None
     return current.node if current else None

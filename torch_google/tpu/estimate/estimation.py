@@ -20,7 +20,7 @@ from torch_google.tpu.estimate import filling, hlo
 from torch_google.tpu.estimate.advice import advice
 from torch_google.tpu.estimate.capture import Captured, Shard, capture
 from torch_google.tpu.estimate.chips import SOURCE, Chip, chip
-from torch_google.tpu.estimate.costs import Counted, count, operator_costs
+from torch_google.tpu.estimate.costs import Counted, count, is_copy, operator_costs
 from torch_google.tpu.estimate.filling import FilledCache, check_cache
 from torch_google.tpu.estimate.report import Buffer, Collective, Report
 from torch_google.tpu.runtime.topology import Topology, topology
@@ -207,19 +207,35 @@ def buffers(
             name = names[index] if index is not None and index < len(names) else ""
             rows.append(Buffer(name or instruction.name, "argument", instruction.bytes))
     room = int(memory.temp_size_in_bytes)
+    by_name = {i.name: i for i in instructions}
     for instruction in hlo.live_at_peak(instructions):
         if instruction.bytes > room:
             continue  # XLA writes this result into the buffer of an argument or result
         room -= instruction.bytes
-        operator = captured.operators.get(-1 if instruction.node is None else instruction.node)
-        name = f"{operator.module} {operator.op} {operator.line}" if operator else instruction.name
-        rows.append(Buffer(name.strip(), "temporary", instruction.bytes))
+        name = _label(captured, instruction, by_name)
+        rows.append(Buffer(name, "temporary", instruction.bytes))
     if room:
         rows.append(Buffer("other temporaries, in loops or between buffers", "temporary", room))
     fresh = int(memory.output_size_in_bytes - memory.alias_size_in_bytes)
     rows.append(Buffer("results that replace no argument", "result", fresh))
     rows.append(Buffer("the program", "code", int(memory.generated_code_size_in_bytes)))
     return tuple(sorted((r for r in rows if r.bytes), key=lambda row: -row.bytes))
+
+
+def _label(
+    captured: Captured, instruction: hlo.Instruction, by_name: Mapping[str, hlo.Instruction]
+) -> str:
+    """Return the operator that computes a buffer, or the argument that XLA copies into it."""
+    source: hlo.Instruction | None = instruction
+    while source is not None and source.node is None and is_copy(source) and source.operands:
+        source = by_name.get(source.operands[0])
+    operator = captured.operators.get(-1 if source is None or source.node is None else source.node)
+    if operator is not None:
+        return " ".join(part for part in (operator.module, operator.op, operator.line) if part)
+    index = source.argument if source is not None else None
+    if index is not None and index < len(captured.arguments) and captured.arguments[index]:
+        return f"copy of {captured.arguments[index]}"
+    return instruction.name
 
 
 def _notes(counted: Counted) -> tuple[str, ...]:

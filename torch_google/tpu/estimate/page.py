@@ -62,8 +62,7 @@ def _memory(report: Report) -> list[str]:
     limit = report.available * scale
     bars.append(f'<path d="M{limit:.1f} 0v40" stroke="#cf222e" stroke-width="3"/>')
     rows = [
-        (_text(b.name), b.kind, f"{b.bytes / 1e6:,.2f}")
-        for b in report.grouped_buffers[: 2 * _BARS]
+        (_text(b.name), b.kind, f"{b.bytes / 1e6:,.2f}") for b in report.grouped_buffers[:_BARS]
     ]
     return [
         "<h2>Memory of a device</h2>",
@@ -81,7 +80,8 @@ def _time(report: Report) -> list[str]:
     for index, cost in enumerate(shown):
         kind = "products" if cost.utilisation >= 1 else "HBM"
         y = 26 * index
-        label = f"{cost.module or '-'} {cost.op} {cost.line}: {cost.seconds * 1e6:.1f} us"
+        name = " ".join(part for part in (cost.module, cost.op, cost.line) if part)
+        label = f"{name}: {cost.seconds * 1e6:,.1f} us"
         bars.append(_bar(0, y, 400 * cost.seconds / longest, 20, kind, label))
         x = 400 * cost.seconds / longest + 8
         bars.append(f'<text x="{x:.1f}" y="{y + 15}" font-size="13">{_text(label)}</text>')
