@@ -22,7 +22,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch_google.tpu import _C
 from torch_google.tpu.fused.background_compiler import BackgroundCompiler
 from torch_google.tpu.fused.donation_order import DonationOrder, Step, behind
-from torch_google.tpu.runtime import compiler, platform
+from torch_google.tpu.runtime import compiler, kernel_names, platform
 from torch_google.tpu.shardings import ONE_DEVICE, Placement
 
 _log = logging.getLogger(__name__)
@@ -185,6 +185,7 @@ class Fusion:
         def fused(*values: Any) -> tuple[Any, ...]:
             return self._run(values[: len(externals)], *values[len(externals) :])
 
+        fused.__name__ = kernel_names.function(self.fingerprint)
         jitted = jax.jit(
             fused, out_shardings=self._out_shardings(), donate_argnums=self._reusable(externals)
         )
@@ -219,7 +220,9 @@ class Fusion:
         for compiled, wires in self._steps:
             inputs = [externals[~wire] if wire < 0 else slots[wire] for wire in wires]
             inputs += [next(vectors[kind]) for kind in compiled.numbers]
-            slots += jaxpr_as_fun(compiled.jaxpr)(*inputs)
+            # XLA keeps the scope's name in the program, also in the compile cache.
+            with jax.named_scope(kernel_names.scope(compiled.name)):
+                slots += jaxpr_as_fun(compiled.jaxpr)(*inputs)
         results = [slots[slot] for slot in self._kept]
         if self.devices[0].platform == "cpu" and not self._placement.is_sharded:
             order = DonationOrder(self._steps)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 
+from torch_google.tpu.profiler.operator_names import name_operators
 from torch_google.tpu.profiler.ranges import ranges
 from torch_google.tpu.runtime import memory_history
 
@@ -79,7 +80,8 @@ _lock = threading.Lock()
 def trace(directory: str | os.PathLike[str], *, python: bool = False) -> Iterator[Trace]:
     """Trace all devices and threads during a block, and write the files when it ends.
 
-    The trace contains each operator's program, named after the operator (`jit(aten_mm)`), and all
+    The trace contains each operator's program, named after the operator (`jit(aten_mm)`), the
+    kernels of fused programs, named after the operators that they compute, and all
     torch.profiler.record_function ranges, including those of optimizers. `python` adds calls to
     Python functions, which is slow. On exit, the block waits for the devices.
 
@@ -112,6 +114,7 @@ def trace(directory: str | os.PathLike[str], *, python: bool = False) -> Iterato
             _running.clear()
             jax.profiler.stop_trace()
     trace.ended(_newest(where))
+    name_operators(trace.perfetto)
 
 
 def _refuse(running: list[Path]) -> None:

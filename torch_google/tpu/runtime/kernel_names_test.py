@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests that the operators of kernels are read from a program's text."""
+
+from __future__ import annotations
+
+from torch_google.tpu.runtime import kernel_names
+
+_TEXT = """\
+HloModule jit_fused_0123456789ab
+
+%computed (p: f32[8], q: f32[8]) -> f32[8] {
+  %p = f32[8]{0} parameter(0)
+  %q = f32[8]{0} parameter(1)
+  %m = f32[8]{0} multiply(%p, %q), metadata={op_name="jit(fused_0)/op:mul.Tensor/mul"}
+  ROOT %a = f32[8]{0} add(%m, %q), metadata={op_name="jit(fused_0)/op:add_.Tensor/jit(inner)/add"}
+}
+
+ENTRY %main.1 (x: f32[8], y: f32[8]) -> f32[8] {
+  %x = f32[8]{0} parameter(0)
+  %y = f32[8]{0} parameter(1)
+  %multiply_add_fusion = f32[8]{0} fusion(%x, %y), kind=kLoop, calls=%computed, metadata={op_name="jit(fused_0)/op:add_.Tensor/add"}
+  %copy.1 = f32[8]{0} copy(%x)
+  ROOT %dot.3 = f32[] dot(%multiply_add_fusion, %y), metadata={op_name="jit(fused_0)/op:mm/dot_general"}
+}
+"""
+
+
+def test_a_fusion_has_the_operators_of_its_computation() -> None:
+    names = kernel_names.operators(_TEXT.splitlines())
+    assert names["multiply_add_fusion"] == ("mul.Tensor", "add_.Tensor")
+    assert names["dot.3"] == ("mm",)
+    assert "copy.1" not in names
+    assert "computed()" not in names
+
+
+def test_names_of_scopes_and_functions() -> None:
+    assert kernel_names.scope("aten::add_.Tensor") == "op:add_.Tensor"
+    assert kernel_names.scope("my lib::x/y") == "op:my_lib__x_y"
+    assert kernel_names.function("fused 12 0123456789abcdef") == "fused_0123456789ab"
+
+
+def test_other_programs_have_no_names() -> None:
+    assert kernel_names.of_modules(()) == {}
+    assert kernel_names.of_modules({"jit_f", "jit_fused_absent"}) == {}
