@@ -13,6 +13,7 @@ from torch.testing._internal.common_device_type import toleranceOverride
 from torch.testing._internal.opinfo.core import DecorateInfo
 
 from tests.conformance.samples import name
+from torch_google.tpu.runtime.precision import roundoff
 
 # Each row has patterns for the operator, dtype and check, the relative and the absolute tolerance,
 # and the reason.
@@ -20,6 +21,35 @@ TABLE: tuple[tuple[str, str, str, float, float, str], ...] = (
     ("erfinv", "float32", "backward", 1e-5, 0.0, "exp(y**2): 2*y**2 times the error of y"),
     ("special.hermite_polynomial_he", "float32", "*", 1e-5, 1e-3, "terms of about 1000 cancel"),
 )
+
+# Operators that compute products. The number times the rounding of a product's factors is the
+# error of a result, relative to its largest element. A CPU does not round them. On other platforms,
+# `torch_google.tpu.runtime.precision.roundoff` depends on torch.tpu.precision.
+PRODUCTS: dict[str, tuple[float, str]] = {
+    "*matmul*": (8.0, "a sum of products"),
+    "*mm": (8.0, "a sum of products"),
+    "addmv": (8.0, "a sum of products"),
+    "baddbmm": (8.0, "a sum of products"),
+    "addbmm": (8.0, "a sum of products"),
+    "addmm*": (8.0, "a sum of products"),
+    "cdist": (32.0, "a root of a difference of products"),
+    "corrcoef": (32.0, "products of centered values, divided by their norms"),
+    "cov": (8.0, "products of centered values"),
+    "dot": (8.0, "a sum of products"),
+    "einsum": (8.0, "a sum of products"),
+    "inner": (8.0, "a sum of products"),
+    "linalg.*": (64.0, "algorithms of many products"),
+    "matrix_exp": (64.0, "a polynomial of matrices"),
+    "mv": (8.0, "a sum of products"),
+    "nn.functional.*attention*": (32.0, "a product of a softmax of products"),
+    "nn.functional.bilinear": (16.0, "products of three factors"),
+    "nn.functional.conv*": (8.0, "a sum of products"),
+    "nn.functional.linear": (8.0, "a sum of products"),
+    "tensordot": (8.0, "a sum of products"),
+    "vdot": (8.0, "a sum of products"),
+}
+_ROUNDED = frozenset({torch.float32, torch.complex64})
+_FLOAT32 = 2.0**-24
 
 # Operators whose results are sums of many terms that cancel. The tolerance is relative to the
 # largest element, as in the error bounds for these algorithms.
@@ -81,8 +111,18 @@ class Tolerance:
         return max(k[0] for k in known), max(k[1] for k in known)
 
 
-def tolerance(op: Any, dtype: torch.dtype, check: str) -> Tolerance:
-    """Return the tolerance for checking an operator on samples of `dtype`."""
+def tolerance(
+    op: Any,
+    dtype: torch.dtype,
+    check: str,
+    *,
+    platform: str = "cpu",
+    precision: str = "default",
+) -> Tolerance:
+    """Return the tolerance of a check of an operator on samples of `dtype`.
+
+    On a platform that rounds the factors of products, operators in PRODUCTS get larger ones.
+    """
     overrides: dict[torch.dtype, tuple[float, float]] = {}
     for decorator in op.decorators:
         if isinstance(decorator, DecorateInfo) and decorator.cls_name in _TESTS:
@@ -99,5 +139,15 @@ def tolerance(op: Any, dtype: torch.dtype, check: str) -> Tolerance:
             and fnmatch.fnmatchcase(check, checks)
         ):
             least = max(least[0], relative), max(least[1], absolute)
+    rounded = _rounded(name(op), dtype, roundoff(platform, precision))
+    least = max(least[0], rounded), least[1]
     sums = NORMWISE if check != "backward" else NORMWISE | NORMWISE_GRADIENTS
-    return Tolerance(least, name(op) in sums, overrides)
+    return Tolerance(least, name(op) in sums or rounded > 0, overrides)
+
+
+def _rounded(operator: str, dtype: torch.dtype, error: float) -> float:
+    """Return the relative error of an operator's products, or 0 if its factors are not rounded."""
+    if dtype not in _ROUNDED or error <= _FLOAT32:
+        return 0.0
+    factors = [f for pattern, (f, _) in PRODUCTS.items() if fnmatch.fnmatchcase(operator, pattern)]
+    return error * max(factors, default=0.0)

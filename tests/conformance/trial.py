@@ -17,6 +17,7 @@ from tests.conformance.observe import Place, Seen
 from tests.conformance.rows import WHOLE, Outcome, Row, add
 from tests.conformance.samples import Sample
 from tests.conformance.tolerances import REFERRED, tolerance
+from torch_google.tpu.runtime import platform
 
 _CPU = Place("cpu")
 _TPU = Place("tpu")
@@ -110,7 +111,9 @@ def _values(
 ) -> str:
     if op.name in _UNDEFINED:
         return verify.differs(got.values, expected.values, None)
-    allowed = tolerance(op, dtype, check)
+    allowed = tolerance(
+        op, dtype, check, platform=platform.name(), precision=torch.tpu.get_precision()
+    )
     if check in ("forward", "fused", "out", "permuted"):
         difference = _rebuilt(op, sample, got, expected, allowed)
         if difference is not None:

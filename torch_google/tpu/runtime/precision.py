@@ -2,7 +2,8 @@
 """The precision of float32 matmuls and convolutions on devices that round their inputs.
 
 A TPU multiplies in bfloat16, so a float32 matmul takes one bfloat16 pass at "default", three at
-"high" and six at "highest". On a CPU, every level gives full float32 precision.
+"high" and six at "highest". A GPU multiplies in TF32 at "default" and "high", if it has TF32. On a
+CPU, every level gives full float32 precision.
 """
 
 from __future__ import annotations
@@ -17,6 +18,22 @@ Precision = Literal["default", "high", "highest"]
 
 # A level's index in this tuple represents the level in C++ and in program keys.
 _NAMES = ("default", "high", "highest")
+
+# The unit roundoff of the factors of float32 products, at each level: 2**-p for p significant bits.
+# bfloat16 has 8 bits, two bfloat16 parts have 16, three have 24, TF32 has 11, and float32 has 24.
+_ROUNDOFF: dict[str, tuple[float, float, float]] = {
+    "cpu": (2.0**-24, 2.0**-24, 2.0**-24),
+    "cuda": (2.0**-11, 2.0**-11, 2.0**-24),
+    "tpu": (2.0**-8, 2.0**-16, 2.0**-24),
+}
+
+
+def roundoff(platform: str, precision: str) -> float:
+    """Return the relative error with which a platform rounds the factors of float32 products.
+
+    Tests choose their tolerances for products from this.
+    """
+    return _ROUNDOFF[platform][_parse(precision)]
 
 
 def set_precision(precision: Precision) -> None:

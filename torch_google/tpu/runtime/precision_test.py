@@ -12,6 +12,7 @@ import torch
 from torch.nn import functional
 
 from torch_google.tpu.runtime import compiler
+from torch_google.tpu.runtime.precision import roundoff
 
 LEVELS = ["default", "high", "highest"]
 
@@ -123,3 +124,13 @@ def test_a_fused_program_has_the_precision_of_each_of_its_operators(texts: list[
     fused = next(text for text in texts if text.startswith("fused"))
     products = [line for line in fused.splitlines() if "dot_general" in line]
     assert ["HIGHEST" in line for line in products] == [False, True] * 6
+
+
+def test_roundoff_is_that_of_the_dtypes() -> None:
+    half, single = (torch.finfo(dtype).eps / 2 for dtype in (torch.bfloat16, torch.float32))
+    assert [roundoff("tpu", level) for level in LEVELS] == [half, half**2, single]
+    assert [roundoff("cpu", level) for level in LEVELS] == [single] * 3
+    assert roundoff("cuda", "default") == roundoff("cuda", "high") == 2.0**-11  # TF32
+    assert roundoff("cuda", "highest") == single
+    with pytest.raises(ValueError, match="no precision 'low'"):
+        roundoff("tpu", "low")
