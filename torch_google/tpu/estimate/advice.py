@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from torch_google.tpu.estimate.capture import Operator
+from torch_google.tpu.estimate.report import starred
 
 # Matmuls with fewer floating-point operations than this are too small to be worth changing.
 _SMALL = 1 << 20
 _LANES, _ROWS = 128, 8
+# The smallest part of a program's flops for which replication is reported.
+_NOTABLE = 0.001
 
 
 def advice(operators: Iterable[Operator]) -> tuple[str, ...]:
@@ -29,6 +32,31 @@ def advice(operators: Iterable[Operator]) -> tuple[str, ...]:
         for text in _product(operator):
             found[f"{where}: {text}"] = None
     return tuple(found)
+
+
+def replicated(
+    operators: Mapping[int, Operator], flops: Mapping[int, float], devices: int
+) -> tuple[str, ...]:
+    """Return one line for each operator of which a device computes more than its share.
+
+    Layers with the same operator are one line.
+
+    `flops` has what a device computes for each operator. XLA replicates a product whose inputs are
+    not sharded over all axes of the mesh, or whose shardings conflict.
+    """
+    found: dict[tuple[str, str], str] = {}
+    total = sum(flops.values())
+    for node, computed in flops.items():
+        operator = operators.get(node)
+        share = operator.flops / devices if operator else 0.0
+        if operator and share and computed > 1.5 * share and computed > _NOTABLE * total:
+            where = " ".join(part for part in (starred(operator.module), operator.line) if part)
+            found.setdefault(
+                (where, operator.op),
+                f"{where}: each device computes {computed / share:.0f} times its share of "
+                f"{operator.op}, because XLA replicates it. Choose another mesh or sharding",
+            )
+    return tuple(found.values())
 
 
 def _product(operator: Operator) -> list[str]:

@@ -63,6 +63,11 @@ class Counted:
         return sum(moved * self.runs.counts[name] for name, moved in each)
 
     @property
+    def flops_of_nodes(self) -> dict[int, float]:
+        """Return the flops of the products of each graph node."""
+        return {node: own.total for node, own in self.by_node.items() if node is not None}
+
+    @property
     def sent(self) -> int:
         """Return how many bytes a device sends to others."""
         return sum(each.sent for each in self.collectives.values())

@@ -12,6 +12,7 @@ import pytest
 from jax import lax
 
 from torch_google.tpu.estimate import hlo
+from torch_google.tpu.estimate.advice import replicated
 from torch_google.tpu.estimate.capture import Operator
 from torch_google.tpu.estimate.chips import CHIPS
 from torch_google.tpu.estimate.collectives import Collectives, collectives
@@ -211,6 +212,19 @@ ENTRY %main (a: f32[8,128]) -> f32[8,128] {
     operators = {5: Operator("neg", "layer", "file.py:1", 0, False)}
     (cost,) = operator_costs(count(text, operators, 1, 0.0), operators, 1, CHIPS["v5e"])
     assert (cost.op, cost.module, cost.bytes) == ("neg", "layer", 2 * 8 * 128 * 4)
+
+
+def test_a_product_that_is_replicated() -> None:
+    operators = {
+        0: Operator("mm", "mlp", "net.py:1", 1600, False),
+        1: Operator("attention", "layers.0.attn", "net.py:2", 1600, False),
+        3: Operator("attention", "layers.1.attn", "net.py:2", 1600, False),
+        2: Operator("mm", "head", "net.py:3", 16, False),
+    }
+    (line,) = replicated(operators, {0: 100.0, 1: 1600.0, 2: 2.0, 3: 1500.0, 7: 5.0}, 16)
+    assert line.startswith(
+        "layers.*.attn net.py:2: each device computes 16 times its share of attention"
+    )
 
 
 def test_a_product_of_bfloat16_takes_one_pass() -> None:

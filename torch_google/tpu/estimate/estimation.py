@@ -17,7 +17,7 @@ from jax.sharding import Mesh
 
 from torch_google.tpu import _C
 from torch_google.tpu.estimate import filling, hlo
-from torch_google.tpu.estimate.advice import advice
+from torch_google.tpu.estimate.advice import advice, replicated
 from torch_google.tpu.estimate.capture import Captured, Shard, capture
 from torch_google.tpu.estimate.chips import SOURCE, Chip, chip
 from torch_google.tpu.estimate.costs import Counted, count, is_copy, operator_costs
@@ -151,7 +151,10 @@ def _report(
             Collective(kind, each.count, each.bytes, each.sent)
             for kind, each in sorted(kinds.items())
         ),
-        advice=advice(operators.values()),
+        advice=(
+            *advice(operators.values()),
+            *replicated(operators, counted.flops_of_nodes, devices),
+        ),
         notes=_notes(counted),
     )
 

@@ -124,7 +124,7 @@ class Report:
         """
         groups: dict[tuple[str, str, str], list[Cost]] = {}
         for cost in self.costs:
-            groups.setdefault((_starred(cost.module), cost.op, cost.line), []).append(cost)
+            groups.setdefault((starred(cost.module), cost.op, cost.line), []).append(cost)
         merged = (each[0] if len(each) == 1 else _sum(key[0], each) for key, each in groups.items())
         return tuple(sorted(merged, key=lambda cost: (-cost.seconds, cost.module, cost.op)))
 
@@ -133,7 +133,7 @@ class Report:
         """Return the buffers, each with those of the same name in other layers, largest first."""
         groups: dict[tuple[str, str], list[Buffer]] = {}
         for buffer in self.buffers:
-            groups.setdefault((_starred(buffer.name), buffer.kind), []).append(buffer)
+            groups.setdefault((starred(buffer.name), buffer.kind), []).append(buffer)
         merged = (
             each[0]
             if len(each) == 1
@@ -221,7 +221,7 @@ class Report:
         return lines
 
 
-def _starred(name: str) -> str:
+def starred(name: str) -> str:
     """Replace the numbers that tell a name from those of other layers with stars."""
     return re.sub(r"(?<=\.)\d+(?=[. ]|$)", "*", name)
 
