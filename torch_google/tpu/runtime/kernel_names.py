@@ -36,17 +36,17 @@ def of_modules(modules: Collection[str]) -> dict[str, dict[str, tuple[str, ...]]
     The programs are found among those that the devices hold, because C++ keeps only the function
     that runs a program.
     """
-    wanted = {name for name in modules if name.startswith(f"jit_{_FUNCTION}")}
-    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    names = {name for name in modules if name.startswith(f"jit_{_FUNCTION}")}
+    kernels: dict[str, dict[str, tuple[str, ...]]] = {}
     clients = {id(device.client): device.client for device in jax.local_devices()}
-    for client in clients.values() if wanted else ():
+    for client in clients.values() if names else ():
         for executable in client.live_executables():
             for module in executable.hlo_modules():
-                if module.name in wanted - found.keys():
-                    found[module.name] = operators(module.to_string().splitlines())
-            if len(found) == len(wanted):
-                return found
-    return found
+                if module.name in names - kernels.keys():
+                    kernels[module.name] = operators(module.to_string().splitlines())
+            if len(kernels) == len(names):
+                return kernels
+    return kernels
 
 
 def operators(lines: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -60,9 +60,9 @@ def operators(lines: Iterable[str]) -> dict[str, tuple[str, ...]]:
             computation = f"{header[1]}()"
         instruction = _INSTRUCTION.match(line)
         if instruction:
-            found = _SCOPE.findall(line)[-1:]
-            direct.setdefault(computation, []).extend(found)
-            direct.setdefault(instruction[1], []).extend(found)
+            innermost = _SCOPE.findall(line)[-1:]
+            direct.setdefault(computation, []).extend(innermost)
+            direct.setdefault(instruction[1], []).extend(innermost)
             called = _CALLS.search(line)
             if called:
                 calls[instruction[1]] = f"{called[1]}()"
