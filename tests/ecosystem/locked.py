@@ -13,6 +13,9 @@ from third_party.pypi.lock import Lock, Package
 REQUIREMENTS = Path(__file__).with_name("requirements")
 """The directory of the groups: GROUP.in has the libraries, GROUP.lock.json their wheels."""
 
+SUITES = "suites"
+"""The group of what the libraries' own tests need, which is no library to test; see suites/."""
+
 UPDATE = "third_party/pypi/update.py tests/ecosystem/requirements/*.in"
 
 # The packages that the device imports. torch's own requirements come from the main lock file.

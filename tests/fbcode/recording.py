@@ -17,6 +17,9 @@ from tools.presubmit.results import Outcome
 # Environment variables: the path of the results file, and whether to rerun failed tests.
 FILE = "FBCODE_RESULTS"
 AGAIN = "FBCODE_AGAIN"
+# The folder of the tests, if files in its subfolders may have the same name. The name of a suite is
+# then the file's path in this folder.
+FOLDER = "FBCODE_FOLDER"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -90,7 +93,7 @@ def _summary(text: str) -> str:
 
 def _named(item: pytest.Item, outcome: Outcome, reason: str, seconds: float = 0.0) -> Ran:
     """Return the outcome of a test. Its suite omits the device's name, which torch may change."""
-    suite, cls = item.path.stem, getattr(item, "cls", None)
+    suite, cls = _file_name(item.path), getattr(item, "cls", None)
     if cls is not None:
         name = cls.__name__
         for suffix in ("CPU", "PRIVATEUSE1", "TPU"):
@@ -100,6 +103,11 @@ def _named(item: pytest.Item, outcome: Outcome, reason: str, seconds: float = 0.
     # test starts, so a test that terminates its process has no device.
     device = str(dict(item.user_properties).get("device", ""))
     return Ran(suite, item.name, device, outcome, reason, seconds)
+
+
+def _file_name(path: Path) -> str:
+    folder = os.environ.get(FOLDER)
+    return path.relative_to(folder).as_posix() if folder else path.stem
 
 
 def _file() -> Path:

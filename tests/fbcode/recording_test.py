@@ -89,6 +89,15 @@ def test_every_outcome_has_its_line(folder: Path) -> None:
     }
 
 
+def test_files_of_the_same_name_are_told_apart_by_their_paths(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(recording.FOLDER, str(folder))
+    _run(folder)
+    assert _found(folder)["test_ends"][0] == "things_test.py"
+    assert _found(folder)["test_passes_tpu"][0] == "things_test.py::TestThings"
+
+
 def test_what_is_there_is_not_run_again_but_what_failed_if_asked(folder: Path) -> None:
     _run(folder)
     written = (folder / "results.jsonl").read_text()

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read suites.json: the libraries' suites, the tests that do not run, and the known failures."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+FILE = Path(__file__).with_name("suites.json")
+
+
+@dataclass(frozen=True)
+class Note:
+    """A reason for all tests that match a pattern, such as `tests/test_layers.py::test_pool*`."""
+
+    tests: str
+    reason: str
+
+    def covers(self, test: str) -> bool:
+        return fnmatch.fnmatchcase(test, self.tests)
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A part of a library's own test suite.
+
+    `paths` are files and folders in the source distribution. In `environment`, `{device}` is
+    replaced by the device's name. If `default_device`, tensors without a device are created on the
+    device that is tested. Tests in `excluded` run on no device. `causes` says why tests fail on
+    tpu; such tests run.
+    """
+
+    library: str
+    version: str
+    sha256: str
+    paths: tuple[str, ...]
+    environment: Mapping[str, str]
+    default_device: bool
+    excluded: tuple[Note, ...]
+    causes: tuple[Note, ...]
+
+    def variables(self, device: str) -> dict[str, str]:
+        """Return the environment variables with which the suite runs on a device."""
+        return {name: text.format(device=device) for name, text in self.environment.items()}
+
+
+def load(file: Path = FILE) -> dict[str, Suite]:
+    """Map the names of libraries to their suites. Raises a ValueError if the file is malformed."""
+    return parse(json.loads(file.read_text(encoding="utf-8")), file)
+
+
+def parse(rows: Iterable[Mapping[str, Any]], file: Path = FILE) -> dict[str, Suite]:
+    """Create suites from JSON values. Raises a ValueError that names the malformed row."""
+    suites: dict[str, Suite] = {}
+    for row in rows:
+        try:
+            notes = {
+                field: tuple(Note(**note) for note in row.get(field, ()))
+                for field in ("excluded", "causes")
+            }
+            suite = Suite(
+                **{"environment": {}, "default_device": False, **row, **notes},
+            )
+        except TypeError as error:
+            raise ValueError(f"{file}: {row.get('library', row)}: {error}. See Suite") from error
+        if suite.library in suites:
+            raise ValueError(f"{file}: {suite.library} is there twice. Merge its rows")
+        for note in (*suite.excluded, *suite.causes):
+            if not note.reason:
+                raise ValueError(f"{file}: {suite.library}: give a reason for {note.tests}")
+        suites[suite.library] = suite
+    return suites
+
+
+def reason(notes: Iterable[Note], test: str) -> str:
+    """Return the reason of the first note that covers a test, or ""."""
+    return next((note.reason for note in notes if note.covers(test)), "")
