@@ -62,6 +62,22 @@ def test_a_place_that_comes_again_and_again_has_a_program() -> None:
     assert hits == torch.tpu.metrics().operators == 45
 
 
+@pytest.mark.parametrize("mode", ["strict", "fused"])
+@pytest.mark.parametrize("length", [None, 3])
+def test_gradients_of_parts_that_move_do_not_compile(mode: str, length: int | None) -> None:
+    leaf = torch.linspace(0, 1, 200, device="tpu").reshape(50, 4).requires_grad_()
+    reference = leaf.detach().cpu().requires_grad_()
+
+    def gradient(step: int, of: torch.Tensor = leaf) -> torch.Tensor:
+        part = (of * 2)[step] if length is None else (of * 2)[step : step + length]
+        return torch.autograd.grad((part * part).sum(), of)[0]
+
+    with torch.tpu.eager_mode(mode):
+        missed = misses(gradient, after=12, more=30)
+        torch.testing.assert_close(gradient(7).cpu(), gradient(7, reference))
+    assert missed == 0 or mode == "fused"  # fused mode still compiles a program for each offset
+
+
 @pytest.mark.full
 def test_gradients_flow_through_blocks_that_move() -> None:
     def gradient(device: str) -> torch.Tensor:

@@ -49,6 +49,9 @@ _SCALAR_INPUTS = (
 )
 # torch's own kernels for these operators return views, although their schemas do not say so.
 _VIEWS = ("aten::_unsafe_view", "aten::unsafe_split.Tensor", "aten::unsafe_split_with_sizes")
+# torch's own kernels for these operators copy into a view of zeros. The view's offset is an input
+# of the program, so the gradients of x[0], x[1], ... share a program.
+_VIEW_GRADIENTS = ("aten::select_backward", "aten::slice_backward")
 
 # torch implements these in-place operators only for its built-in devices, so this package lowers
 # their out-of-place variants.
@@ -138,7 +141,9 @@ def _is_recorded(name: str, lowered: bool) -> bool:
     has = torch._C._dispatch_has_kernel_for_dispatch_key
     if name == "aten::copy_" or name in _OURS:
         return True
-    if has(name, "PrivateUse1") or has(name, "CompositeImplicitAutograd") or name in _VIEWS:
+    if has(name, "PrivateUse1") or has(name, "CompositeImplicitAutograd"):
+        return False
+    if name in _VIEWS or name in _VIEW_GRADIENTS:
         return False
     op = _find(name)
     if op is not None and (
