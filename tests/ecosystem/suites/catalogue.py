@@ -43,6 +43,12 @@ class Suite:
     excluded: tuple[Note, ...]
     causes: tuple[Note, ...]
 
+    def includes(self, test: str) -> bool:
+        """Return whether a test is in one of the suite's files or folders, and is not excluded."""
+        file = test.partition("::")[0]
+        inside = any(file == path or file.startswith(f"{path}/") for path in self.paths)
+        return inside and not reason(self.excluded, test)
+
     def variables(self, device: str) -> dict[str, str]:
         """Return the environment variables with which the suite runs on a device."""
         return {name: text.format(device=device) for name, text in self.environment.items()}

@@ -17,7 +17,6 @@ import numpy
 import pytest
 import torch
 
-from tests.ecosystem.suites import catalogue
 from tests.ecosystem.suites.catalogue import Suite
 from tests.fbcode import recording
 
@@ -87,4 +86,4 @@ class Device:
         key = recording.key(item)
         if self._only is not None and key not in self._only:
             return False
-        return not catalogue.reason(self._suite.excluded, "::".join(key))
+        return self._suite.includes("::".join(key))

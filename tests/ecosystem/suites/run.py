@@ -96,11 +96,11 @@ def run(
         one = Run(str(file), library, device, str(directory), str(journal), batch, seconds, only)
         repeat = again and device != "cpu"
         _finish(one, suite.variables(device), work, repeat)
-        # Tests that suites.json has excluded since they ran do not count.
+        # Tests that suites.json no longer includes do not count.
         ran[device] = {
             key: test
             for key, test in outcomes.read(journal).items()
-            if not catalogue.reason(suite.excluded, "::".join(key))
+            if suite.includes("::".join(key))
         }
         print(f"{suite.library} on {device}: {time.monotonic() - begun:.0f} s", flush=True)
         only = [list(key) for key, row in ran[device].items() if row.outcome is not Outcome.FAILED]
@@ -117,6 +117,8 @@ def _finish(run: Run, variables: Mapping[str, str], work: Path, again: bool) -> 
         **os.environ,
         **variables,
         "PYTHONPATH": str(_ROOT),
+        # Some tests start a command of their library.
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
         # On the CPU, run as on a machine without the device.
         "TORCH_DEVICE_BACKEND_AUTOLOAD": "0" if run.device == "cpu" else "1",
         recording.FILE: run.journal,

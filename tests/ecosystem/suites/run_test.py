@@ -10,7 +10,7 @@ import pytest
 
 from tests.ecosystem.suites import run, tree
 from tests.ecosystem.suites.catalogue import Suite
-from tests.ecosystem.suites.results import Failure
+from tests.ecosystem.suites.results import Failure, Result
 from tests.fbcode import outcomes
 from tools.presubmit.results import Outcome
 
@@ -77,7 +77,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def _run(work: Path, batch: int, again: bool = False) -> run.Result:
+def _run(work: Path, batch: int, again: bool = False) -> Result:
     return run.run("small", work, again=again, batch=batch, seconds=15, file=work / "suites.json")
 
 

@@ -7,8 +7,10 @@ import torch
 from accelerate import test_utils
 from accelerate.test_utils import testing
 
-if os.environ["ACCELERATE_TEST_DEVICE"] != "cpu":
+_DEVICE = os.environ["ACCELERATE_TEST_DEVICE"]
+
+if _DEVICE != "cpu":
     for _module in (testing, test_utils):
-        _module.torch_device = os.environ["ACCELERATE_TEST_DEVICE"]
-    testing.device_count = torch.accelerator.device_count()
-    testing.memory_allocated_func = torch.accelerator.memory_allocated
+        _module.torch_device = _DEVICE
+        _module.device_count = torch.accelerator.device_count()
+        _module.memory_allocated_func = torch.accelerator.memory_allocated

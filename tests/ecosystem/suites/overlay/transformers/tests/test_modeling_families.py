@@ -5,9 +5,13 @@ The source distribution has the common tests, but not the folders of the models,
 nor the mixins for exporters and generation, which the common tests import.
 """
 
+from __future__ import annotations
+
 import sys
 import types
 import unittest
+from collections.abc import Mapping
+from typing import Any
 
 from transformers import (
     BertConfig,
@@ -65,7 +69,7 @@ from .test_modeling_common import (  # noqa: E402
     random_attention_mask,
 )
 
-_TEXT = {
+_TEXT: Mapping[str, Any] = {
     "vocab_size": 99,
     "hidden_size": 32,
     "num_hidden_layers": 2,
@@ -76,7 +80,9 @@ _TEXT = {
     "attention_probs_dropout_prob": 0.1,
     "pad_token_id": 0,
 }
-_DECODER = {name: value for name, value in _TEXT.items() if not name.endswith("dropout_prob")} | {
+_DECODER: Mapping[str, Any] = {
+    name: value for name, value in _TEXT.items() if not name.endswith("dropout_prob")
+} | {
     "num_key_value_heads": 2,
     "bos_token_id": 1,
     "eos_token_id": 2,
@@ -136,14 +142,14 @@ class _Tester:
     patch_size = 2
     is_training = True
 
-    def __init__(self, config_class, arguments):
+    def __init__(self, config_class: Any, arguments: Mapping[str, Any]) -> None:
         self._config_class = config_class
         self._arguments = arguments
 
-    def get_config(self):
+    def get_config(self) -> Any:
         return self._config_class(**self._arguments)
 
-    def prepare_config_and_inputs_for_common(self):
+    def prepare_config_and_inputs_for_common(self) -> tuple[Any, dict[str, Any]]:
         config = self.get_config()
         return config, {
             "input_ids": ids_tensor([self.batch_size, self.seq_length], config.vocab_size),
@@ -157,17 +163,17 @@ class _ImageTester(_Tester):
     seq_length = mask_length + 1
     num_masks = seq_length // 2
 
-    def prepare_config_and_inputs_for_common(self):
+    def prepare_config_and_inputs_for_common(self) -> tuple[Any, dict[str, Any]]:
         shape = [self.batch_size, self.num_channels, self.image_size, self.image_size]
         return self.get_config(), {"pixel_values": floats_tensor(shape)}
 
 
 class _Family(ModelTesterMixin):
-    config_class = None
-    arguments = _DECODER
-    inputs_class = _Tester
+    config_class: Any = None
+    arguments: Mapping[str, Any] = _DECODER
+    inputs_class: type[_Tester] = _Tester
 
-    def setUp(self):
+    def setUp(self) -> None:
         self.model_tester = self.inputs_class(self.config_class, self.arguments)
 
 
