@@ -20,34 +20,19 @@ from transformers import (
     BertForSequenceClassification,
     BertForTokenClassification,
     BertModel,
-    DistilBertConfig,
-    DistilBertForMaskedLM,
-    DistilBertModel,
-    GemmaConfig,
-    GemmaForCausalLM,
-    GemmaModel,
     GPT2Config,
     GPT2LMHeadModel,
     GPT2Model,
-    GPTNeoXConfig,
-    GPTNeoXForCausalLM,
-    GPTNeoXModel,
     LlamaConfig,
     LlamaForCausalLM,
     LlamaForSequenceClassification,
     LlamaModel,
-    MistralConfig,
-    MistralForCausalLM,
-    MistralModel,
     OPTConfig,
     OPTForCausalLM,
     OPTModel,
     Qwen2Config,
     Qwen2ForCausalLM,
     Qwen2Model,
-    RobertaConfig,
-    RobertaForMaskedLM,
-    RobertaModel,
     ViTConfig,
     ViTForImageClassification,
     ViTModel,
@@ -89,14 +74,6 @@ _DECODER: Mapping[str, Any] = {
     "head_dim": 8,
 }
 
-_DISTILBERT = {
-    "vocab_size": 99,
-    "dim": 32,
-    "n_layers": 2,
-    "n_heads": 4,
-    "hidden_dim": 37,
-    "max_position_embeddings": 64,
-}
 _GPT2 = {
     "vocab_size": 99,
     "n_embd": 32,
@@ -217,30 +194,3 @@ class OPTModelTest(_Family, unittest.TestCase):
 class Qwen2ModelTest(_Family, unittest.TestCase):
     config_class = Qwen2Config
     all_model_classes = (Qwen2Model, Qwen2ForCausalLM)
-
-
-class DistilBertModelTest(_Family, unittest.TestCase):
-    config_class = DistilBertConfig
-    arguments = _DISTILBERT
-    all_model_classes = (DistilBertModel, DistilBertForMaskedLM)
-
-
-class MistralModelTest(_Family, unittest.TestCase):
-    config_class = MistralConfig
-    all_model_classes = (MistralModel, MistralForCausalLM)
-
-
-class GPTNeoXModelTest(_Family, unittest.TestCase):
-    config_class = GPTNeoXConfig
-    all_model_classes = (GPTNeoXModel, GPTNeoXForCausalLM)
-
-
-class RobertaModelTest(_Family, unittest.TestCase):
-    config_class = RobertaConfig
-    arguments = _TEXT
-    all_model_classes = (RobertaModel, RobertaForMaskedLM)
-
-
-class GemmaModelTest(_Family, unittest.TestCase):
-    config_class = GemmaConfig
-    all_model_classes = (GemmaModel, GemmaForCausalLM)
