@@ -116,7 +116,8 @@ def _finish(run: Run, variables: Mapping[str, str], work: Path, again: bool) -> 
         "TORCH_TPU_COMPILE_CACHE": str(work / "programs"),
         **os.environ,
         **variables,
-        "PYTHONPATH": str(_ROOT),
+        # In Bazel's tests, the packages are on this process's path only.
+        "PYTHONPATH": os.pathsep.join([str(_ROOT), *filter(None, sys.path)]),
         # Some tests start a command of their library.
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
         # On the CPU, run as on a machine without the device.
