@@ -15,7 +15,7 @@ from pathlib import Path
 
 WIDTH = 1000  # of the browser's window, in pixels
 LIMIT = 150_000  # of a picture's size, in bytes
-_COLOURS = 128
+_COLORS = 128
 _SECONDS = 120
 
 
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def take(browser: Path, page: Path, picture: Path, height: int) -> None:
-    """Write a picture of the page's top `height` pixels, with few colours.
+    """Write a picture of the page's top `height` pixels, with few colors.
 
     Raises PictureError if the browser fails, or if the picture exceeds LIMIT.
     """
@@ -66,7 +66,7 @@ def take(browser: Path, page: Path, picture: Path, height: int) -> None:
             )
         small = Path(directory, "small.png")
         with Image.open(taken) as image:
-            image.convert("RGB").quantize(_COLOURS, Image.Quantize.MAXCOVERAGE).save(
+            image.convert("RGB").quantize(_COLORS, Image.Quantize.MAXCOVERAGE).save(
                 small, optimize=True
             )
         data = small.read_bytes()
