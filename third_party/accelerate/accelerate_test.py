@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
 import torch
 from accelerate import Accelerator
-from accelerate.state import PartialState
+from accelerate.state import AcceleratorState, PartialState
 
 from torch_google.tpu import registration
 
@@ -18,9 +21,28 @@ def test_the_default_device_is_torchs() -> None:
     assert PartialState().default_device == torch.device("tpu")
 
 
+@pytest.fixture(autouse=True)
+def _new_state() -> Iterator[None]:
+    yield
+    AcceleratorState._reset_state(reset_partial_state=True)
+
+
 def test_an_accelerator_trains_there() -> None:
+    _train(Accelerator())
+
+
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+def test_mixed_precision_trains(precision: str) -> None:
+    accelerator = Accelerator(mixed_precision=precision)
+    _train(accelerator)
+    if precision == "fp16":  # the gradients were scaled
+        assert accelerator.scaler is not None
+        assert accelerator.scaler.is_enabled()
+        assert accelerator.scaler.get_scale() > 1
+
+
+def _train(accelerator: Accelerator) -> None:
     torch.manual_seed(0)
-    accelerator = Accelerator()
     assert accelerator.device == torch.device("tpu")
     model = torch.nn.Linear(2, 1)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
