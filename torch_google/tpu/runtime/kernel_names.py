@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
-import jax
-
 _FUNCTION = "fused_"
 _PREFIX = "op:"
 _SCOPE = re.compile(rf"{_PREFIX}([\w.]+)")
@@ -36,6 +34,8 @@ def of_modules(modules: Collection[str]) -> dict[str, dict[str, tuple[str, ...]]
     The programs are found among those that the devices hold, because C++ keeps only the function
     that runs a program.
     """
+    import jax  # lazily, because registering the device imports this module, and must stay fast
+
     names = {name for name in modules if name.startswith(f"jit_{_FUNCTION}")}
     kernels: dict[str, dict[str, tuple[str, ...]]] = {}
     clients = {id(device.client): device.client for device in jax.local_devices()}
