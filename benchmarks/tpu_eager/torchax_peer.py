@@ -19,7 +19,7 @@ class Torchax:
     """The workloads in torchax, which needs its own process, because it renames PrivateUse1."""
 
     def __init__(self) -> None:
-        with _overloads_that_are_gone():
+        with overloads_that_are_gone():
             torchax: Any = import_module("torchax")
             self._env = torchax.default_env()
 
@@ -84,7 +84,7 @@ class Torchax:
 
 
 @contextmanager
-def _overloads_that_are_gone() -> Iterator[None]:
+def overloads_that_are_gone() -> Iterator[None]:
     """Provide stand-ins for named-tensor overloads, which torchax uses but torch 2.13 removed."""
     original = OpOverloadPacket.__getattr__
 
