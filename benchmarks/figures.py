@@ -36,6 +36,10 @@ SECTIONS = {
     "par_startup": Section("Starting a program", "[par_startup](par_startup/README.md)"),
     "cuda_programs": Section("Programs with CUDA", "[cuda_programs](cuda_programs/README.md)"),
     "tpu_eager": Section("The tpu device on a CPU", "[tpu_eager](tpu_eager/README.md)"),
+    "models": Section(
+        "Models of libraries on the tpu device",
+        "[models](models/README.md); [TABLE.md](models/TABLE.md) has each model",
+    ),
     "size_streams": Section(
         "Sizes that change, on the tpu device", "[size_streams](size_streams/README.md)"
     ),

@@ -87,9 +87,7 @@ class Worker:
                     stream.close()
 
 
-def rows(
-    keys: Sequence[Key], *, limits: Limits, torchax: str | None, log: Path
-) -> Iterator[Row]:
+def rows(keys: Sequence[Key], *, limits: Limits, torchax: str | None, log: Path) -> Iterator[Row]:
     """Measure the rows with these keys. Without the Python `torchax`, skip its rows."""
     for (model, kind), group in groupby(keys, key=lambda key: (key.model, key.kind)):
         programs = [key.program for key in group if key.program != "torchax" or torchax]

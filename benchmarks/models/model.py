@@ -70,8 +70,8 @@ class Key:
 
 
 def keys(models: Mapping[str, Model]) -> Iterator[Key]:
-    """Yield the keys of all rows: first all models in inference, then in training."""
-    for kind in KINDS:
-        for name in models:
+    """Yield the keys of all rows, model by model, so that an interrupted run has both kinds."""
+    for name in models:
+        for kind in KINDS:
             for program in PROGRAMS:
                 yield Key(name, kind, program)

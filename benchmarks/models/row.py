@@ -70,7 +70,9 @@ def rows_of(run: results.Results) -> list[Row]:
 def write(path: Path, rows: Iterable[Row]) -> None:
     """Replace a file of results, with figures that summarize the rows."""
     ordered = sorted(rows, key=_order)
-    results.write(path, BENCHMARK, figures(ordered), details={"rows": [_fields(r) for r in ordered]})
+    results.write(
+        path, BENCHMARK, figures(ordered), details={"rows": [_fields(r) for r in ordered]}
+    )
 
 
 def figures(rows: Sequence[Row]) -> list[results.Figure]:

@@ -3,10 +3,10 @@
 
 Requests and answers are lines of JSON. An answer to a failed request is `{"error"}`.
 
-| request | answer |
-|---|---|
-| `{"prepare": FILE}` | `{"cpu", "wall", "difference"}`: the seconds until nothing more is compiled, including child processes; the difference from the results in FILE. `torch` writes FILE |
-| `{"measure": SECONDS}` | `{"cpu", "wall", "runs"}`: seconds of one run, and how many there were |
+The answer to `{"prepare": FILE}` is `{"cpu", "wall", "difference"}`: the seconds until nothing more
+is compiled, including child processes, and the difference from the results in FILE. The program
+`torch` writes FILE. The answer to `{"measure": SECONDS}` is `{"cpu", "wall", "runs"}`: the seconds
+of one run, and the number of runs.
 """
 
 from __future__ import annotations
@@ -63,7 +63,10 @@ class _Worker:
         answer = {"cpu": _cpu_with_children() - cpu, "wall": time.perf_counter() - wall}
         if self._key.program == BASE:
             torch.save(results, file)
-        return {**answer, "difference": agreement.difference(self._model, torch.load(file), results)}
+        return {
+            **answer,
+            "difference": agreement.difference(self._model, torch.load(file), results),
+        }
 
     def measure(self, seconds: float) -> dict[str, float]:
         runs, cpu, wall = 0, time.process_time(), time.perf_counter()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import zip_longest
 
 from benchmarks.models.model import Model
 from benchmarks.models.zoo import graphs, images, language, plain
@@ -19,4 +20,12 @@ def table(models: Iterable[Model]) -> Mapping[str, Model]:
     return rows
 
 
-MODELS = table([*plain.MODELS, *graphs.MODELS, *language.MODELS, *images.MODELS])
+_LISTS = (plain.MODELS, graphs.MODELS, language.MODELS, images.MODELS)
+
+MODELS = table(
+    # Take one of each list in turn, so that an interrupted run has models of all libraries.
+    model
+    for several in zip_longest(*_LISTS)
+    for model in several
+    if model is not None
+)

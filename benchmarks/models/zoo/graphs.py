@@ -10,7 +10,7 @@ import torch
 from benchmarks.models.model import Model, Work
 from benchmarks.models.zoo import losses
 
-_NODES, _EDGES, _FEATURES, _LAYERS = 2000, 20_000, 64, 3
+_NODES, _EDGES, _FEATURES, _LAYERS = 5000, 50_000, 64, 3
 
 
 def _work(name: str) -> Work:

@@ -35,7 +35,7 @@ def _image(library: str, name: str, batch: int, size: int, **settings: Any) -> M
 MODELS = (
     _image("timm", "resnet18", 4, 96),
     _image("timm", "vit_tiny_patch16_224", 2, 224, depth=6),
-    _image("timm", "mixer_s16_224", 2, 224, num_blocks=4),
+    _image("timm", "mixer_s16_224", 1, 224),
     _image("timm", "convnext_atto", 4, 96),
     _image("timm", "efficientnet_b0", 4, 96),
     _image("timm", "regnety_002", 4, 96),
@@ -48,5 +48,5 @@ MODELS = (
     _image("torchvision", "mobilenet_v2", 4, 96),
     _image("torchvision", "shufflenet_v2_x1_0", 4, 96),
     _image("torchvision", "resnet50", 2, 96),
-    _image("torchvision", "vgg11", 2, 64),
+    _image("torchvision", "mnasnet1_0", 4, 96),
 )  # fmt: skip

@@ -13,7 +13,7 @@ from benchmarks.models.model import Model, Work
 from benchmarks.models.zoo import losses
 
 _VOCABULARY = 2000
-_TOKENS = (2, 96)
+_TOKENS = (2, 64)
 _WIDTH, _HEADS, _LAYERS = 256, 4, 3
 
 _BERT = {
@@ -81,7 +81,8 @@ MODELS = (
     ),
     _language(
         "gpt2", "GPT2", "LMHeadModel", n_embd=_WIDTH, n_layer=_LAYERS, n_head=_HEADS,
-        resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False,
+        resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False, bos_token_id=0,
+        eos_token_id=1,
     ),
     _language(
         "llama", "Llama", "ForCausalLM", hidden_size=_WIDTH, intermediate_size=3 * _WIDTH,

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import torch
 from torch import nn
 
@@ -20,7 +22,7 @@ def _dcgan() -> Work:
             nn.LeakyReLU(0.2),
         ]
     module = nn.Sequential(*layers, nn.Conv2d(256, 1, 4, bias=False), nn.Sigmoid())
-    return Work(module, (torch.randn(8, 3, 64, 64),), torch.rand(8, 1, 1, 1), losses.squares)
+    return Work(module, (torch.randn(24, 3, 64, 64),), torch.rand(24, 1, 1, 1), losses.squares)
 
 
 class Recommender(nn.Module):
@@ -28,9 +30,9 @@ class Recommender(nn.Module):
 
     def __init__(self, *, tables: int = 8, rows: int = 20_000, width: int = 32) -> None:
         super().__init__()
-        self.tables = nn.ModuleList(
-            nn.EmbeddingBag(rows, width, mode="sum") for _ in range(tables)
-        )
+        self.tables = nn.ModuleList(nn.EmbeddingBag(rows, width, mode="sum") for _ in range(tables))
+        for table in self.tables:
+            nn.init.uniform_(table.weight, -(rows**-0.5), rows**-0.5)
         self.dense = nn.Sequential(nn.Linear(13, 256), nn.ReLU(), nn.Linear(256, width), nn.ReLU())
         pairs = (tables + 1) * tables // 2
         self.top = nn.Sequential(nn.Linear(pairs + width, 256), nn.ReLU(), nn.Linear(256, 1))
@@ -46,8 +48,8 @@ class Recommender(nn.Module):
 
 
 def _dlrm() -> Work:
-    bags = torch.randint(0, 20_000, (8, 512, 4))
-    return Work(Recommender(), (torch.randn(512, 13), bags), torch.rand(512, 1), losses.squares)
+    bags = torch.randint(0, 20_000, (8, 4096, 4))
+    return Work(Recommender(), (torch.randn(4096, 13), bags), torch.rand(4096, 1), losses.squares)
 
 
 class UNet(nn.Module):
@@ -82,7 +84,7 @@ def _block(inputs: int, outputs: int) -> nn.Module:
 
 
 def _unet() -> Work:
-    return Work(UNet(), (torch.randn(2, 3, 64, 64),), torch.randn(2, 2, 64, 64), losses.squares)
+    return Work(UNet(), (torch.randn(4, 3, 64, 64),), torch.randn(4, 2, 64, 64), losses.squares)
 
 
 class Recurrent(nn.Module):
@@ -99,7 +101,7 @@ class Recurrent(nn.Module):
 
 
 def _tts_angular() -> Work:
-    return Work(Recurrent(), (torch.randn(8, 48, 40),), torch.randn(8, 64), losses.squares)
+    return Work(Recurrent(), (torch.randn(16, 64, 40),), torch.randn(16, 64), losses.squares)
 
 
 class Encoder(nn.Module):
@@ -117,7 +119,8 @@ class Encoder(nn.Module):
 
 
 def _speech_transformer() -> Work:
-    return Work(Encoder(), (torch.randn(2, 96, 80),), torch.randint(0, 500, (2, 96)), losses.classes)
+    inputs = (torch.randn(4, 96, 80),)
+    return Work(Encoder(), inputs, torch.randint(0, 500, (4, 96)), losses.classes)
 
 
 class Waves(nn.Module):
@@ -126,7 +129,7 @@ class Waves(nn.Module):
     def __init__(self, channels: int = 24) -> None:
         super().__init__()
         sizes = [2, channels, 2 * channels, 4 * channels]
-        pairs = list(zip(sizes, sizes[1:], strict=False))
+        pairs = list(itertools.pairwise(sizes))
         self.encoder = nn.ModuleList(
             nn.Sequential(nn.Conv1d(a, b, 8, 4), nn.ReLU(), nn.Conv1d(b, 2 * b, 1), nn.GLU(1))
             for a, b in pairs
@@ -149,9 +152,9 @@ class Waves(nn.Module):
 
 
 def _demucs() -> Work:
-    length = 4 * (4 * (4 * 60 + 4) + 4) + 4  # A length that the convolutions divide evenly.
-    samples = torch.randn(2, 2, length)
-    return Work(Waves(), (samples,), torch.randn(2, 2, length), losses.squares)
+    length = 4 * (4 * (4 * 200 + 4) + 4) + 4  # A length that the convolutions divide evenly.
+    samples = torch.randn(4, 2, length)
+    return Work(Waves(), (samples,), torch.randn(4, 2, length), losses.squares)
 
 
 def _soft_actor_critic() -> Work:
@@ -159,7 +162,7 @@ def _soft_actor_critic() -> Work:
     module = nn.Sequential(
         nn.Linear(32, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 1)
     )
-    return Work(module, (torch.randn(256, 32),), torch.randn(256, 1), losses.squares)
+    return Work(module, (torch.randn(512, 32),), torch.randn(512, 1), losses.squares)
 
 
 MODELS = (
