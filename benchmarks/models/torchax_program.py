@@ -24,11 +24,13 @@ class TorchaxProgram:
             self._env = torchax.default_env()
         self._interop: Any = import_module("torchax.interop")
         self._work = work
+        self._tied = tied_names(work.module)
         with self._env:
             self._module = work.module.train(kind == TRAIN).to("jax")
             self._inputs = tuple(each.to("jax") for each in work.inputs)
             self._targets = work.targets.to("jax")
-            self._parameters = {k: v.detach() for k, v in self._module.named_parameters()}
+            named = self._module.named_parameters()
+            self._parameters = {k: v.detach() for k, v in named if k not in self._tied}
             self._buffers = dict(self._module.named_buffers())
             if kind == TRAIN:
                 donated = {"donate_argnums": (0, 1)}
@@ -52,7 +54,9 @@ class TorchaxProgram:
             self.run()
 
     def _call(self, parameters: Tensors, buffers: Tensors, *inputs: Any) -> Any:
-        return torch.func.functional_call(self._module, {**parameters, **buffers}, inputs)
+        tied = {name: parameters[first] for name, first in self._tied.items()}
+        values = {**parameters, **tied, **buffers}
+        return torch.func.functional_call(self._module, values, inputs)
 
     def _train(self, parameters: Tensors, buffers: Tensors, inputs: Any, targets: Any) -> Any:
         def loss(parameters: Tensors) -> Any:
@@ -83,5 +87,12 @@ class TorchaxProgram:
 
     def _values(self) -> torch.Tensor:
         # JAX sorts the keys of a dict, so the order of `_parameters` may have changed.
-        names = [name for name, _ in self._module.named_parameters()]
+        names = [k for k, _ in self._module.named_parameters() if k not in self._tied]
         return torch.cat([self._parameters[name].torch().clone().flatten() for name in names])
+
+
+def tied_names(module: torch.nn.Module) -> dict[str, str]:
+    """Map each further name of a parameter to its first one. In torchax, `to` unties them."""
+    first = {id(parameter): name for name, parameter in module.named_parameters()}
+    names = module.named_parameters(remove_duplicate=False)
+    return {name: first[id(p)] for name, p in names if first[id(p)] != name}

@@ -12,6 +12,7 @@ from benchmarks.models import agreement, model, zoo
 from benchmarks.models.__main__ import chosen
 from benchmarks.models.model import Key
 from benchmarks.models.torch_program import STEPS, TorchProgram
+from benchmarks.models.torchax_program import tied_names
 from benchmarks.models.zoo import MODELS, plain
 
 
@@ -54,3 +55,9 @@ def test_a_model_trains_and_gives_the_same_results_again(row: model.Model) -> No
     strict = dataclasses.replace(row, tolerance=1e-6, update_tolerance=1e-6)
     assert agreement.difference(strict, train, results(model.TRAIN)) == ""
     assert results(model.INFER)["output"].isfinite().all()
+
+
+def test_a_tied_parameter_has_one_name() -> None:
+    module = torch.nn.ModuleDict({"a": torch.nn.Linear(2, 2), "b": torch.nn.Linear(2, 2)})
+    module["b"].weight = module["a"].weight
+    assert tied_names(module) == {"b.weight": "a.weight"}
