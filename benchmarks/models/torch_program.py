@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model in torch: on the CPU or on the device tpu, eager or compiled."""
+"""A model in torch: on the CPU or on the tpu device, eager or compiled."""
 
 from __future__ import annotations
 
