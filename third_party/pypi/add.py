@@ -194,7 +194,7 @@ def _licence(key: str, row: Package, facts: WheelFacts) -> str:
 def _reason(facts: WheelFacts) -> str:
     names = ", ".join(facts.by_path[:_MOST_MODULES])
     more = len(facts.by_path) - _MOST_MODULES
-    return f"Paths are computed from __file__ in {names}{f' and {more} more' * (more > 0)}."
+    return f"Files are opened by path in {names}{f' and {more} more' * (more > 0)}."
 
 
 def _dumps(document: object) -> str:

@@ -86,7 +86,7 @@ def test_all_files_are_written(files: Files) -> None:
     assert files.read("requirements.in") == "b\n\na\n"
     assert set(lock.loads(files.read("lock.json")).packages) == {"a", "b"}
     assert json.loads(files.read("licences.json")) == {"pypi": {"a": "MIT", "b": "ISC"}}
-    why = "Paths are computed from __file__ in a/c.py, a/d.py, a/e.py and 1 more."
+    why = "Files are opened by path in a/c.py, a/d.py, a/e.py and 1 more."
     assert json.loads(files.read("annotations.json")) == {"a": {"why": why, "zip_safe": False}}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a wheel's files, read its licence and find the modules that use their own paths."""
+"""From a wheel's files, read its licence and find the modules that open files by path."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class WheelFacts:
     """The properties of a wheel that add.py needs.
 
     `licence` is an SPDX expression, or "" if the metadata has none. `by_path` lists the modules
-    that compute paths from their own `__file__`.
+    that compute paths from their own `__file__`, or pass a folder to `as_file`.
     """
 
     licence: str
@@ -40,9 +40,37 @@ def read_facts(wheel: Path) -> WheelFacts:
             for name in names
             if name.endswith(".py")
             and _NOT_RUN.isdisjoint(PurePosixPath(name).parts)
-            and uses_own_path(archive.read(name))
+            and opens_by_path(archive.read(name))
         ]
     return WheelFacts(licence, tuple(by_path))
+
+
+def opens_by_path(source: bytes) -> bool:
+    """Return whether a module uses its own path, or may pass a folder to `as_file`."""
+    return uses_own_path(source) or unpacks_folder(source)
+
+
+def unpacks_folder(source: bytes) -> bool:
+    """Return whether a module may pass a folder to `importlib.resources.as_file`.
+
+    In a PAR, Python 3.11's `as_file` copies a file out of the archive, but raises
+    IsADirectoryError for a folder. A call whose argument ends in a constant file name with a
+    suffix, such as `files("a") / "b.pem"`, does not count. Methods called `as_file` of modules that
+    do not use importlib's resources do not count either.
+    """
+    if b"as_file" not in source or not re.search(rb"importlib[._]|from importlib", source):
+        return False
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return True  # The module is for another Python version, so it may unpack a folder.
+    return any(
+        isinstance(node, ast.Call)
+        and _name(node.func) == "as_file"
+        and bool(node.args)
+        and not _ends_in_file_name(node.args[0])
+        for node in ast.walk(tree)
+    )
 
 
 def uses_own_path(source: bytes) -> bool:
@@ -79,3 +107,17 @@ def _name(function: ast.expr) -> str:
     if isinstance(function, ast.Attribute):
         return function.attr
     return function.id if isinstance(function, ast.Name) else ""
+
+
+def _ends_in_file_name(path: ast.expr) -> bool:
+    """Return whether a path ends in a constant name with a suffix, such as `x / "b.c"`."""
+    last: ast.expr | None = None
+    if isinstance(path, ast.BinOp) and isinstance(path.op, ast.Div):
+        last = path.right
+    elif isinstance(path, ast.Call) and _name(path.func) == "joinpath" and path.args:
+        last = path.args[-1]
+    return (
+        isinstance(last, ast.Constant)
+        and isinstance(last.value, str)
+        and bool(PurePosixPath(last.value).suffix)
+    )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from third_party.pypi.wheel_facts import WheelFacts, read_facts, uses_own_path
+from third_party.pypi.wheel_facts import WheelFacts, opens_by_path, read_facts
 
 
 @pytest.mark.parametrize(
@@ -24,10 +24,17 @@ from third_party.pypi.wheel_facts import WheelFacts, read_facts, uses_own_path
         ("module.__file__ = __file__", False),
         ("module.__file__", False),
         ("print 'Python 2', __file__", True),
+        ("from importlib.resources import as_file, files\nas_file(files('a'))", True),
+        ("from importlib import resources\nresources.as_file(resources.files('a') / 'b')", True),
+        ("import importlib_resources as r\nr.as_file(r.files('a').joinpath(name))", True),
+        ("from importlib.resources import as_file, files\nas_file(files('a') / 'b.pem')", False),
+        ("import importlib.resources as r\nr.as_file(r.files('a').joinpath('b.pem'))", False),
+        ("import importlib.resources\nupload.as_file()", False),
+        ("upload.as_file(name)", False),
     ],
 )
 def test_modules_that_compute_a_path(source: str, expected: bool) -> None:
-    assert uses_own_path(source.encode()) is expected
+    assert opens_by_path(source.encode()) is expected
 
 
 def test_the_facts_of_a_wheel(tmp_path: Path) -> None:
