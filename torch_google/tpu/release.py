@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Differences between torch v2.6, which the static build uses, and the wheel's newer release.
 
-The device is written for the newer release. Python replacements for features that v2.6 lacks are
-here, in runtime/accelerator.py, in compile/aot_uncached.py and in the table of
+The TPU backend is written for the newer release. Python replacements for features that v2.6 lacks
+are here, in runtime/accelerator.py, in compile/aot_uncached.py and in the table of
 compile/control_flow.py. C++ replacements are in csrc/torch_release.h.
 """
 

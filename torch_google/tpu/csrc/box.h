@@ -44,7 +44,7 @@ constexpr size_t kReasons = 9;
 using Sharding = int32_t;
 constexpr Sharding kOneDevice = 0;
 
-// The contents of one storage. Values and shapes are accessed under the GIL.
+// The contents of one storage. The GIL guards values and shapes.
 // Links between boxes and traces also require mutex(), because a box may be
 // destroyed without the GIL.
 class Box {

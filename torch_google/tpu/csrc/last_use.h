@@ -6,7 +6,7 @@
 
 namespace torch_google::tpu {
 
-// Base class for programs. Accessed under the GIL.
+// Base class for programs. Guarded by the GIL.
 class LastUse {
  public:
   void use() const { used_ = ++uses_; }

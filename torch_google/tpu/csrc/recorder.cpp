@@ -28,7 +28,7 @@
 namespace torch_google::tpu {
 namespace {
 
-// The programs and properties of one operator. Accessed under the GIL.
+// The programs and properties of one operator. Guarded by the GIL.
 struct Operator {
   bool scalars_are_inputs = false;
   bool crosses_devices = false;

@@ -27,7 +27,7 @@ struct FusedProgram : LastUse {
   size_t scratch = 0;
 };
 
-// The fused programs of this process. Accessed under the GIL.
+// The fused programs of this process. Guarded by the GIL.
 struct FusedProgramCache {
   std::unordered_map<Key, std::shared_ptr<FusedProgram>, KeyHash> programs;
   std::unordered_map<uint64_t, std::shared_ptr<FusedProgram>> unresolved;

@@ -74,7 +74,7 @@ class Source {
 
 // A storage that a collective writes to.
 struct Target {
-  Box* box;  // used only under the GIL, before the collective starts
+  Box* box;  // used only with the GIL held, before the collective starts
   size_t bytes;
   Sizes shape;
   c10::ScalarType dtype;
