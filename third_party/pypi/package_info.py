@@ -33,8 +33,8 @@ _REPOSITORY = re.compile(
 class PackageInfo:
     """The metadata that a distribution states about itself. A missing field is "".
 
-    `licence` is an SPDX expression. `repository` is the address of a git repository on a public
-    host, derived from the address of the repository's web page.
+    `licence` is an SPDX expression. `repository` is the URL of a git repository on a public
+    host, derived from the URL of the repository's web page.
     """
 
     summary: str = ""

@@ -43,7 +43,7 @@ class RegistryError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Reference:
-    """The address of an image: REGISTRY/REPOSITORY[:TAG]."""
+    """A reference to an image: REGISTRY/REPOSITORY[:TAG]."""
 
     registry: str
     repository: str

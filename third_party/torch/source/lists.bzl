@@ -137,8 +137,8 @@ def unique(*lists):
 # Two files cannot share a unit if both define the same name, or if one declares an overload that
 # the compiler would prefer for a call in the other.
 ALONE = [
-    # In a unit, calls to a function in this file's anonymous namespace would use an overload that
-    # another file declares.
+    # In a unity build, calls to a function in this file's anonymous namespace would resolve to an
+    # overload that another file declares.
     "torch/csrc/jit/passes/fixup_trace_scope_blocks.cpp",
     # Files that define a macro CHECK, which conflicts with Abseil's CHECK in headers that other
     # files include.

@@ -109,7 +109,10 @@ def rebase(
 
 
 def tree_of(release: Release, edit: SeriesEdit) -> Snapshot:
-    """Return upstream's tree with all patches before the edit, and with the edited patch if any."""
+    """Return upstream's tree with the patches up to and including the edited one applied.
+
+    If the edit drops a patch, only the patches that precede it are applied.
+    """
     _, before = _position(release.series, edit)
     tree = OverlaySnapshot(release.snapshot, _applied(release, before, edit))
     tree.label = f"{release.label} with {edit.name}"  # conflict markers show this label
@@ -136,7 +139,10 @@ def tree_up_to(release: Release, count: int) -> dict[str, Blob | None]:
 
 
 def _position(series: Series, edit: SeriesEdit) -> tuple[int, int]:
-    """Return the index of the first patch to rebase, and the number of patches before the edit."""
+    """Return the index of the first patch to rebase, and how many patches precede the edited one.
+
+    An inserted patch counts as edited.
+    """
     if edit.kind is Kind.INSERT:
         index = 0 if edit.after is None else position_of(series, edit.after) + 1
         return index, index

@@ -230,12 +230,16 @@ class _Vendoring:
         )
 
     def _recorded(self, last: Vendored) -> dict[str, TreeEntry]:
-        """Return the last vendored tree, after checking that it matches the commit's label."""
+        """Return the files of the last vendored tree, whose ID the commit message records.
+
+        If git no longer has that tree, rebuild it from the commit. Raises UserError if the rebuilt
+        tree has a different ID, which means that the commit was edited after vendoring.
+        """
         tree = last.labels.tree
         if self.repository.find(tree, "tree"):
             return self.repository.files(tree)
-        # The tree recorded in the label omits the kept files, so no commit refers to it, and git gc
-        # may have deleted it.
+        # The recorded tree omits the kept files, so no commit refers to it, and git gc may have
+        # deleted it.
         kept = Globs(last.labels.keep)
         files = {
             path: entry for path, entry in self._files(last.commit).items() if path not in kept

@@ -56,7 +56,7 @@ def added_paths(directory: Path) -> Collection[str]:
 
 
 def is_mergetools(path: str, files: Collection[str]) -> bool:
-    """Return whether `path` is in the repository, or is a temporary file of git mergetool."""
+    """Return whether `path` is in .git or is a temporary file that `git mergetool` creates."""
     if path.split("/")[0] == REPOSITORY:
         return True
     name = PurePosixPath(path)
