@@ -42,7 +42,10 @@ def write(rows: Iterable[Row], folder: Path = FOLDER) -> None:
 
 
 def text(rows: Mapping[Key, Row], chip: str) -> str:
-    """Return the text of a chip's golden file, with one line per subject."""
+    """Return the text of a chip's golden file.
+
+    It has one line per subject: an operator, module, training step or kernel.
+    """
     cells: dict[str, dict[str, str]] = {}
     order = sorted(
         (row for row in rows.values() if row.chip == chip),

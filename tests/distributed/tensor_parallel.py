@@ -38,7 +38,7 @@ def block_plan() -> dict[str, Any]:
 
 
 def sequence_plan() -> dict[str, Any]:
-    """Return the plan that also shards the norms and residuals of a block by position."""
+    """Return a plan that also shards a block's norms and residuals along the sequence dimension."""
     return {
         "norm1": SequenceParallel(),
         "attention": PrepareModuleInput(

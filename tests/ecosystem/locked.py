@@ -18,7 +18,7 @@ SUITES = "suites"
 
 UPDATE = "third_party/pypi/update.py tests/ecosystem/requirements/*.in"
 
-# The packages that the device imports. torch's own requirements come from the main lock file.
+# The packages that the TPU backend imports. torch's own requirements come from the main lock file.
 _DEVICE = ("absl_py", "etils", "fsspec", "jax", "jaxlib", "numpy", "scipy", "setuptools")
 
 
@@ -39,7 +39,7 @@ def version(key: str) -> str:
 
 
 def pip_lines(chosen: Collection[str]) -> list[str]:
-    """Return pip requirements with hashes for torch, the device, and the `chosen` groups."""
+    """Return pip requirements, with hashes, for torch, the TPU backend and the `chosen` groups."""
     rows = _rows()
     roots = [*_DEVICE, *_own().torch_requires]
     roots += [key for group in chosen for key in libraries(group)]

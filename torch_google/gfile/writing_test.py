@@ -138,7 +138,10 @@ def test_sweeping_takes_only_what_nobody_writes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("owner", ["0123456789ab-", ""])
 def test_what_another_machine_writes_stays_until_it_is_old(tmp_path: Path, owner: str) -> None:
-    """Other machines' locks are invisible. A name without a machine ID may be from any machine."""
+    """Other machines' locks are invisible here, so their temporary directories stay for a day.
+
+    A temporary directory without a machine ID in its name may belong to any machine.
+    """
     other = tmp_path / f".file.partial-{owner}0"
     other.mkdir()
     other.chmod(0o1700)  # writers create their directories with this mode
