@@ -50,8 +50,13 @@ def test_a_lowering_gets_the_schemas_defaults(
     lowering(f"interpreter_test::{name}")(function)
     op = getattr(torch.ops.interpreter_test, name)
     expected = [op(x), op(x, 0.0), op(x, high=1.0), op(x, negate=False)]
-    calls = [lambda t: op(t), lambda t: op(t, 0.0), lambda t: op(t, high=1.0)]
-    calls.append(lambda t: op(t, negate=False))
+    calls: list[Callable[[torch.Tensor], torch.Tensor]] = [
+        lambda t: op(t),
+        lambda t: op(t, 0.0),
+        lambda t: op(t, high=1.0),
+        lambda t: op(t, negate=False),
+    ]
     for call, result in zip(calls, expected, strict=True):
+        compiled: Callable[[torch.Tensor], torch.Tensor] = torch.compile(call, backend="tpu")
         assert torch.equal(call(x.to("tpu")).cpu(), result)
-        assert torch.equal(torch.compile(call, backend="tpu")(x.to("tpu")).cpu(), result)
+        assert torch.equal(compiled(x.to("tpu")).cpu(), result)
