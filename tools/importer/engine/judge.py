@@ -103,7 +103,7 @@ def _of_conflict(
 
 
 def _lines_of(conflicts: Sequence[Region]) -> str:
-    """Return message text with the first conflicts' line numbers in upstream's new file."""
+    """Return the line numbers of the first few conflicts in upstream's new file, for a message."""
     first = [str(region.ours_start + 1) for region in conflicts[:3]]
     if len(conflicts) > len(first):
         return f"lines {', '.join(first)} and {len(conflicts) - len(first)} more"
