@@ -81,7 +81,7 @@ class Workshop:
         return Contender(peer, lambda: shutil.rmtree(home, ignore_errors=True))
 
     def figures(self, run: str) -> Mapping[str, float]:
-        """Return the figures that engine_run.py wrote when it last ran `run`, such as `drift`."""
+        """Return the figures from engine_run.py's last execution of `run`, for example `drift`."""
         figures: dict[str, float] = json.loads(
             (self.directory / "engine" / run / "figures.json").read_text()
         )

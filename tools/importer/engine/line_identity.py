@@ -51,7 +51,7 @@ class Story:
 
     @property
     def landed(self) -> bool:
-        """Return whether upstream made every edit in the patch on the same lines, and possibly others."""
+        """Return whether upstream made every edit in the patch, on the same lines, or more."""
         removed = _removed(self.upstream)
         return _removed(self.patch) <= removed and all(
             any(_has_new(mine, edit) for mine in self.upstream) for edit in self.patch if edit.new

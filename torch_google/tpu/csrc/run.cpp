@@ -417,8 +417,8 @@ class Run {
   std::vector<uint32_t> kept_;
   std::vector<uint32_t> donated_;
   size_t pairs_;
-  // The error to throw after the values are stored: an interruption by a signal
-  // handler, or an error from the Python function that compiles programs.
+  // The exception to throw after the values are stored: one that a signal
+  // handler raised, or one from the Python function that compiles programs.
   Ref refused_;
 };
 
