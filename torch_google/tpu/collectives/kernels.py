@@ -18,7 +18,7 @@ AXIS = "ranks"
 
 
 @dataclass(frozen=True)
-class Kernel:
+class CollectiveKernel:
     """A collective on flat arrays. Every field has the same value on all ranks.
 
     `reduction` is the name of a torch ReduceOp, or "". `root` is a rank in the group, or -1.
@@ -40,7 +40,7 @@ class Kernel:
         return [jax.ShapeDtypeStruct((each.size * copies // parts,), each.dtype) for each in arrays]
 
 
-def _reduce(kernel: Kernel, array: Any) -> Any:
+def _reduce(kernel: CollectiveKernel, array: Any) -> Any:
     numbers, reduction = _numbers(array, kernel.reduction)
     if reduction in _ALL_REDUCE:
         total = _ALL_REDUCE[reduction](numbers, AXIS)
@@ -49,7 +49,7 @@ def _reduce(kernel: Kernel, array: Any) -> Any:
     return _completed(total, array.dtype, kernel)
 
 
-def _reduce_scatter(kernel: Kernel, array: Any) -> Any:
+def _reduce_scatter(kernel: CollectiveKernel, array: Any) -> Any:
     numbers, reduction = _numbers(array, kernel.reduction)
     if reduction == "SUM":
         part = jax.lax.psum_scatter(numbers, AXIS, tiled=True)
@@ -59,25 +59,25 @@ def _reduce_scatter(kernel: Kernel, array: Any) -> Any:
     return _completed(part, array.dtype, kernel)
 
 
-def _gather(_: Kernel, array: Any) -> Any:
+def _gather(_: CollectiveKernel, array: Any) -> Any:
     return jax.lax.all_gather(array, AXIS, tiled=True)
 
 
-def _exchange(kernel: Kernel, array: Any) -> Any:
+def _exchange(kernel: CollectiveKernel, array: Any) -> Any:
     rows = array.reshape(kernel.ranks, -1)
     return jax.lax.all_to_all(rows, AXIS, 0, 0, tiled=True).reshape(-1)
 
 
-def _broadcast(kernel: Kernel, array: Any) -> Any:
+def _broadcast(kernel: CollectiveKernel, array: Any) -> Any:
     return _restored(jax.lax.psum(_only_from_root(kernel, array), AXIS), array.dtype)
 
 
-def _scatter(kernel: Kernel, array: Any) -> Any:
+def _scatter(kernel: CollectiveKernel, array: Any) -> Any:
     masked = _only_from_root(kernel, array)
     return _restored(jax.lax.psum_scatter(masked, AXIS, tiled=True), array.dtype)
 
 
-_KERNELS: dict[str, Callable[[Kernel, Any], Any]] = {
+_KERNELS: dict[str, Callable[[CollectiveKernel, Any], Any]] = {
     "broadcast": _broadcast,
     "exchange": _exchange,
     "gather": _gather,
@@ -120,7 +120,7 @@ def _combined(rows: Any, reduction: str) -> Any:
     return jax.lax.reduce(rows, initial(rows.dtype), combine, (0,))
 
 
-def _completed(total: Any, dtype: Any, kernel: Kernel) -> Any:
+def _completed(total: Any, dtype: Any, kernel: CollectiveKernel) -> Any:
     if kernel.reduction == "AVG":
         total = total / jnp.array(kernel.ranks, total.dtype)
     return total.astype(dtype)
@@ -141,7 +141,7 @@ class _Limits:
     max: Any
 
 
-def _only_from_root(kernel: Kernel, array: Any) -> Any:
+def _only_from_root(kernel: CollectiveKernel, array: Any) -> Any:
     """On the root, return the array; on other ranks, return zeros, which do not change a sum.
 
     For floating-point numbers, these are -0.0, because adding 0.0 would turn -0.0 into 0.0.

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import torch
 
 from torch_google.tpu import dtypes
-from torch_google.tpu.collectives.kernels import Kernel
+from torch_google.tpu.collectives.kernels import CollectiveKernel
 from torch_google.tpu.runtime import strides
 from torch_google.tpu.runtime.strides import View
 
@@ -42,7 +42,7 @@ class Signature:
     """
 
     name: str
-    kernel: Kernel
+    kernel: CollectiveKernel
     inputs: tuple[tuple[tuple[int, ...], str], ...]
     views: tuple[View, ...]
     targets: tuple[Target, ...]

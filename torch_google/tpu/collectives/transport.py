@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from torch_google.tpu import _C
-from torch_google.tpu.collectives.kernels import Kernel
+from torch_google.tpu.collectives.kernels import CollectiveKernel
 from torch_google.tpu.collectives.patterns import Signature, Target, kernel_name
 from torch_google.tpu.collectives.programs import Programs
 from torch_google.tpu.runtime import arrays, errors, platform
@@ -101,7 +101,9 @@ class Transport:
         def run(largest: int, same: int) -> list[jax.Array]:
             call = Signature(
                 name=name,
-                kernel=Kernel(kernel_name(name), reduction, root, len(self._programs.devices)),
+                kernel=CollectiveKernel(
+                    kernel_name(name), reduction, root, len(self._programs.devices)
+                ),
                 inputs=tuple((array.shape, str(array.dtype)) for array in arguments.inputs),
                 views=views,
                 targets=tuple(
