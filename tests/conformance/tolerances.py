@@ -119,7 +119,7 @@ def tolerance(
     platform: str = "cpu",
     precision: str = "default",
 ) -> Tolerance:
-    """Return the tolerance of a check of an operator on samples of `dtype`.
+    """Return the tolerance for checking an operator on samples of `dtype`.
 
     On a platform that rounds the factors of products, operators in PRODUCTS get larger ones.
     """
