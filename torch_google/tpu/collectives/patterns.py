@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maps each torch.distributed collective to its kernel, and packs and unpacks its tensors.
+"""Maps each torch.distributed collective to a flat collective; packs and unpacks its tensors.
 
 The tensors that ranks pass to one collective may differ in shape and strides, and sometimes in
-size. A kernel needs flat arrays of the same length on all ranks. So each rank packs its inputs into
-flat arrays, and unpacks the kernel's results into the storages of its outputs.
+size. A flat collective needs flat arrays of the same length on all ranks. So each rank packs its
+inputs into flat arrays, and unpacks the results into the storages of its outputs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import torch
 
 from torch_google.tpu import dtypes
-from torch_google.tpu.collectives.kernels import CollectiveKernel
+from torch_google.tpu.collectives.flat_collectives import FlatCollective
 from torch_google.tpu.runtime import strides
 from torch_google.tpu.runtime.strides import View
 
@@ -42,7 +42,7 @@ class Signature:
     """
 
     name: str
-    kernel: CollectiveKernel
+    collective: FlatCollective
     inputs: tuple[tuple[tuple[int, ...], str], ...]
     views: tuple[View, ...]
     targets: tuple[Target, ...]
@@ -52,7 +52,7 @@ class Signature:
     largest: int
 
     def pack(self, arrays: Sequence[Any], factor: Any = None) -> list[Any]:
-        """Return the kernel's arguments, leaving out empty arrays."""
+        """Return the flat collective's arguments, leaving out empty arrays."""
         values = [strides.read(*each) for each in zip(arrays, self.views, strict=True)]
         if factor is not None:
             values = [_multiplied(value, factor) for value in values]
@@ -79,14 +79,14 @@ class Signature:
 
 @dataclass(frozen=True)
 class _Pattern:
-    kernel: str
+    flat: str
     pack: Callable[[Signature, list[Any]], list[Any]]
     unpack: Callable[[Signature, Sequence[Any]], list[Any]]
 
 
-def kernel_name(name: str) -> str:
-    """Return the name of the kernel for a collective."""
-    return _PATTERNS[name].kernel
+def flat_name(name: str) -> str:
+    """Return the name of the flat collective for a collective of torch.distributed."""
+    return _PATTERNS[name].flat
 
 
 def _each(_: Signature, values: list[Any]) -> list[Any]:
@@ -94,7 +94,7 @@ def _each(_: Signature, values: list[Any]) -> list[Any]:
 
 
 def _each_result(call: Signature, results: Sequence[Any]) -> list[Any]:
-    # The kernel returns no results for empty outputs.
+    # The flat collective returns no results for empty outputs.
     remaining = iter(results)
     return [
         next(remaining) if _size(view) else jnp.zeros(0, dtypes.to_jax(view.dtype))
@@ -111,7 +111,7 @@ def _rows(call: Signature, results: Sequence[Any]) -> list[Any]:
     """Split the result into the ranks' parts, and remove the padding of each part."""
     if not call.outputs:
         return []
-    rows = results[0].reshape(call.kernel.ranks, -1)
+    rows = results[0].reshape(call.collective.ranks, -1)
     return [row[: _size(view)] for row, (_, view) in zip(rows, call.outputs, strict=True)]
 
 
@@ -120,7 +120,7 @@ def _joined(call: Signature, values: list[Any]) -> list[Any]:
     if values:
         return [jnp.concatenate(values)]
     (_, view), *_ = call.outputs
-    return [jnp.zeros(call.kernel.ranks * _size(view), dtypes.to_jax(view.dtype))]
+    return [jnp.zeros(call.collective.ranks * _size(view), dtypes.to_jax(view.dtype))]
 
 
 def _joined_padded(_: Signature, values: list[Any]) -> list[Any]:
@@ -137,14 +137,14 @@ def _parts(call: Signature, values: list[Any]) -> list[Any]:
 
 
 def _split(call: Signature, values: list[Any]) -> list[Any]:
-    sizes = _part_sizes(call.splits[0], call.views[0], call.kernel.ranks)
+    sizes = _part_sizes(call.splits[0], call.views[0], call.collective.ranks)
     ends = [sum(sizes[:count]) for count in range(1, len(sizes))]
     return _parts(call, jnp.split(values[0], ends))
 
 
 def _unsplit(call: Signature, results: Sequence[Any]) -> list[Any]:
-    sizes = _part_sizes(call.splits[1], call.outputs[0][1], call.kernel.ranks)
-    rows = results[0].reshape(call.kernel.ranks, -1)
+    sizes = _part_sizes(call.splits[1], call.outputs[0][1], call.collective.ranks)
+    rows = results[0].reshape(call.collective.ranks, -1)
     return [jnp.concatenate([row[:size] for row, size in zip(rows, sizes, strict=True)])]
 
 

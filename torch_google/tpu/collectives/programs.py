@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
-from torch_google.tpu.collectives.kernels import AXIS
+from torch_google.tpu.collectives.flat_collectives import AXIS
 from torch_google.tpu.runtime import compiler, platform
 
 Function = Callable[..., list[jax.Array]]

@@ -19,8 +19,8 @@ import numpy as np
 import torch
 
 from torch_google.tpu import _C
-from torch_google.tpu.collectives.kernels import CollectiveKernel
-from torch_google.tpu.collectives.patterns import Signature, Target, kernel_name
+from torch_google.tpu.collectives.flat_collectives import FlatCollective
+from torch_google.tpu.collectives.patterns import Signature, Target, flat_name
 from torch_google.tpu.collectives.programs import Programs
 from torch_google.tpu.runtime import arrays, errors, platform
 from torch_google.tpu.runtime.strides import View
@@ -101,8 +101,8 @@ class Transport:
         def run(largest: int, same: int) -> list[jax.Array]:
             call = Signature(
                 name=name,
-                kernel=CollectiveKernel(
-                    kernel_name(name), reduction, root, len(self._programs.devices)
+                collective=FlatCollective(
+                    flat_name(name), reduction, root, len(self._programs.devices)
                 ),
                 inputs=tuple((array.shape, str(array.dtype)) for array in arguments.inputs),
                 views=views,
@@ -150,13 +150,13 @@ class Transport:
     def _new_plan(self, call: Signature, arguments: _Arguments, same: bool) -> _Plan:
         inputs, olds, factors = arguments
         flat = jax.eval_shape(call.pack, inputs, *factors)
-        results = call.kernel.results(flat)
+        results = call.collective.results(flat)
         packs = bool(factors) or not _is_identity(call.pack, inputs)
         unpacks = not _is_identity(lambda arrays: call.unpack(arrays, olds), results)
         if same and (packs or unpacks) and not factors and _spans_ranks(call, arguments):
             return self._one_program(call, arguments)
         programs = self._programs
-        pack = kernel = unpack = None
+        pack = collective = unpack = None
         if packs:
             pack = programs.local(
                 f"pack {call.name}",
@@ -165,10 +165,10 @@ class Transport:
                 [*inputs, *factors],
             )
         if flat:
-            kernel = programs.over_ranks(
+            collective = programs.over_ranks(
                 call.name,
-                lambda *arrays: call.kernel(arrays),
-                (call.kernel, [(each.shape, str(each.dtype)) for each in flat]),
+                lambda *arrays: call.collective(arrays),
+                (call.collective, [(each.shape, str(each.dtype)) for each in flat]),
                 flat,
             )
         if unpacks:
@@ -183,8 +183,8 @@ class Transport:
             values = arguments.inputs
             if pack is not None:
                 values = pack(*values, *arguments.factors)
-            if kernel is not None:
-                values = kernel(*values)
+            if collective is not None:
+                values = collective(*values)
             return values if unpack is None else unpack(*values, *arguments.olds)
 
         return run
@@ -193,7 +193,7 @@ class Transport:
         count = len(arguments.inputs)
         program = self._programs.over_ranks(
             call.name,
-            lambda *arrays: call.unpack(call.kernel(call.pack(arrays[:count])), arrays[count:]),
+            lambda *arrays: call.unpack(call.collective(call.pack(arrays[:count])), arrays[count:]),
             call,
             [*arguments.inputs, *arguments.olds],
         )

@@ -2,7 +2,7 @@
 """Collectives, implemented as XLA operations on flat arrays for each rank of a mesh.
 
 Each rank has one device on the mesh's axis. All ranks run the same program, so the arguments of a
-kernel have the same lengths on all ranks.
+flat collective have the same lengths on all ranks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ AXIS = "ranks"
 
 
 @dataclass(frozen=True)
-class CollectiveKernel:
+class FlatCollective:
     """A collective on flat arrays. Every field has the same value on all ranks.
 
     `reduction` is the name of a torch ReduceOp, or "". `root` is a rank in the group, or -1.
@@ -31,7 +31,7 @@ class CollectiveKernel:
 
     def __call__(self, arrays: Sequence[Any]) -> list[Any]:
         """Run the collective on this rank's arrays, as part of a program over the mesh."""
-        return [_KERNELS[self.name](self, array) for array in arrays]
+        return [_FLAT_COLLECTIVES[self.name](self, array) for array in arrays]
 
     def results(self, arrays: Sequence[Any]) -> list[jax.ShapeDtypeStruct]:
         """Return the lengths and dtypes of the results for the given arguments."""
@@ -40,44 +40,44 @@ class CollectiveKernel:
         return [jax.ShapeDtypeStruct((each.size * copies // parts,), each.dtype) for each in arrays]
 
 
-def _reduce(kernel: CollectiveKernel, array: Any) -> Any:
-    numbers, reduction = _numbers(array, kernel.reduction)
+def _reduce(collective: FlatCollective, array: Any) -> Any:
+    numbers, reduction = _numbers(array, collective.reduction)
     if reduction in _ALL_REDUCE:
         total = _ALL_REDUCE[reduction](numbers, AXIS)
     else:
         total = _combined(jax.lax.all_gather(numbers, AXIS), reduction)
-    return _completed(total, array.dtype, kernel)
+    return _completed(total, array.dtype, collective)
 
 
-def _reduce_scatter(kernel: CollectiveKernel, array: Any) -> Any:
-    numbers, reduction = _numbers(array, kernel.reduction)
+def _reduce_scatter(collective: FlatCollective, array: Any) -> Any:
+    numbers, reduction = _numbers(array, collective.reduction)
     if reduction == "SUM":
         part = jax.lax.psum_scatter(numbers, AXIS, tiled=True)
     else:
-        rows = jax.lax.all_to_all(numbers.reshape(kernel.ranks, -1), AXIS, 0, 0, tiled=True)
+        rows = jax.lax.all_to_all(numbers.reshape(collective.ranks, -1), AXIS, 0, 0, tiled=True)
         part = _combined(rows, reduction)
-    return _completed(part, array.dtype, kernel)
+    return _completed(part, array.dtype, collective)
 
 
-def _gather(_: CollectiveKernel, array: Any) -> Any:
+def _gather(_: FlatCollective, array: Any) -> Any:
     return jax.lax.all_gather(array, AXIS, tiled=True)
 
 
-def _exchange(kernel: CollectiveKernel, array: Any) -> Any:
-    rows = array.reshape(kernel.ranks, -1)
+def _exchange(collective: FlatCollective, array: Any) -> Any:
+    rows = array.reshape(collective.ranks, -1)
     return jax.lax.all_to_all(rows, AXIS, 0, 0, tiled=True).reshape(-1)
 
 
-def _broadcast(kernel: CollectiveKernel, array: Any) -> Any:
-    return _restored(jax.lax.psum(_only_from_root(kernel, array), AXIS), array.dtype)
+def _broadcast(collective: FlatCollective, array: Any) -> Any:
+    return _restored(jax.lax.psum(_only_from_root(collective, array), AXIS), array.dtype)
 
 
-def _scatter(kernel: CollectiveKernel, array: Any) -> Any:
-    masked = _only_from_root(kernel, array)
+def _scatter(collective: FlatCollective, array: Any) -> Any:
+    masked = _only_from_root(collective, array)
     return _restored(jax.lax.psum_scatter(masked, AXIS, tiled=True), array.dtype)
 
 
-_KERNELS: dict[str, Callable[[CollectiveKernel, Any], Any]] = {
+_FLAT_COLLECTIVES: dict[str, Callable[[FlatCollective, Any], Any]] = {
     "broadcast": _broadcast,
     "exchange": _exchange,
     "gather": _gather,
@@ -120,9 +120,9 @@ def _combined(rows: Any, reduction: str) -> Any:
     return jax.lax.reduce(rows, initial(rows.dtype), combine, (0,))
 
 
-def _completed(total: Any, dtype: Any, kernel: CollectiveKernel) -> Any:
-    if kernel.reduction == "AVG":
-        total = total / jnp.array(kernel.ranks, total.dtype)
+def _completed(total: Any, dtype: Any, collective: FlatCollective) -> Any:
+    if collective.reduction == "AVG":
+        total = total / jnp.array(collective.ranks, total.dtype)
     return total.astype(dtype)
 
 
@@ -141,7 +141,7 @@ class _Limits:
     max: Any
 
 
-def _only_from_root(kernel: CollectiveKernel, array: Any) -> Any:
+def _only_from_root(collective: FlatCollective, array: Any) -> Any:
     """On the root, return the array; on other ranks, return zeros, which do not change a sum.
 
     For floating-point numbers, these are -0.0, because adding 0.0 would turn -0.0 into 0.0.
@@ -152,7 +152,7 @@ def _only_from_root(kernel: CollectiveKernel, array: Any) -> Any:
         array = jax.lax.bitcast_convert_type(array, jnp.uint8)
     inexact = jnp.issubdtype(array.dtype, jnp.inexact)
     neutral = -jnp.zeros((), array.dtype) if inexact else jnp.zeros((), array.dtype)
-    return jnp.where(jax.lax.axis_index(AXIS) == kernel.root, array, neutral)
+    return jnp.where(jax.lax.axis_index(AXIS) == collective.root, array, neutral)
 
 
 def _restored(array: Any, dtype: Any) -> Any:
