@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from torch_google.tpu.estimate.hlo import Instruction, Module, result_type, size_of
+from torch_google.tpu.estimate.schedule import Instruction, Module, result_type, size_of
 
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
 _CHANNEL = re.compile(r"\bchannel_id=(\d+)")

@@ -11,10 +11,17 @@ import torch
 from torch_google.tpu.estimate.capture import Operator
 from torch_google.tpu.estimate.chips import PASSES, Chip
 from torch_google.tpu.estimate.collectives import Collectives, collectives
-from torch_google.tpu.estimate.hlo import ALIASES, DONE, Instruction, Module, kernel_flops, module
 from torch_google.tpu.estimate.loops import Runs, runs
 from torch_google.tpu.estimate.products import products
 from torch_google.tpu.estimate.report import Cost
+from torch_google.tpu.estimate.schedule import (
+    ALIASES,
+    DONE,
+    Instruction,
+    Module,
+    kernel_flops,
+    module,
+)
 from torch_google.tpu.estimate.traffic import stepped, traffic
 
 _COPIES = frozenset({*ALIASES, "copy", "slice", "transpose", "reshape"})

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import pytest
 from jax import lax
 
-from torch_google.tpu.estimate import hlo
+from torch_google.tpu.estimate import schedule
 from torch_google.tpu.estimate.advice import replicated
 from torch_google.tpu.estimate.capture import Operator
 from torch_google.tpu.estimate.chips import CHIPS
@@ -115,7 +115,7 @@ def test_a_loop_with_a_counter() -> None:
 
 
 def test_collectives_count_once_and_in_loops() -> None:
-    module = hlo.module(_LOOP)
+    module = schedule.module(_LOOP)
     found = collectives(module, runs(module).counts)
     gathered, permuted, scattered = 8 * 128 * 2, 2 * 16 * 32 * 2, 16 * 32 * 4
     assert found == {
@@ -126,7 +126,7 @@ def test_collectives_count_once_and_in_loops() -> None:
 
 
 def test_traffic_of_overlapping_fusions() -> None:
-    module = hlo.module(_LOOP)
+    module = schedule.module(_LOOP)
     assert set(stepped(module)) == {"main", "body", "test"}
     body = traffic(module, "body")
     assert body["f"] == 64 * 32 * 2 + 2 * 16 * 32 * 2 + 64 * 2 * 16 * 4
@@ -152,7 +152,7 @@ def test_bytes_that_a_device_sends(line: str, expected: tuple[int, int]) -> None
         "HloModule m, num_partitions=8\n\nENTRY %main (a: f32[2]) -> f32[8] {\n"
         f"  %a = f32[2]{{0}} parameter(0)\n  ROOT %x = {result} {line}\n}}\n"
     )
-    module = hlo.module(text)
+    module = schedule.module(text)
     found = collectives(module, runs(module).counts)
     assert found == {kind.removesuffix("-start"): Collectives(1, *expected)}
 

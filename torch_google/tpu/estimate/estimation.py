@@ -16,7 +16,7 @@ import torch
 from jax.sharding import Mesh
 
 from torch_google.tpu import _C
-from torch_google.tpu.estimate import filling, hlo
+from torch_google.tpu.estimate import filling, schedule
 from torch_google.tpu.estimate.advice import advice, replicated
 from torch_google.tpu.estimate.capture import Captured, Shard, capture
 from torch_google.tpu.estimate.chips import SOURCE, Chip, chip
@@ -196,7 +196,7 @@ def _too_large(
 
 
 def buffers(
-    captured: Captured, instructions: Sequence[hlo.Instruction], memory: Any
+    captured: Captured, instructions: Sequence[schedule.Instruction], memory: Any
 ) -> tuple[Buffer, ...]:
     """Return the buffers that are live at the peak, largest first.
 
@@ -211,7 +211,7 @@ def buffers(
             rows.append(Buffer(name or instruction.name, "argument", instruction.bytes))
     room = int(memory.temp_size_in_bytes)
     by_name = {i.name: i for i in instructions}
-    for instruction in hlo.live_at_peak(instructions):
+    for instruction in schedule.live_at_peak(instructions):
         if instruction.bytes > room:
             continue  # XLA writes this result into the buffer of an argument or result
         room -= instruction.bytes
@@ -226,10 +226,12 @@ def buffers(
 
 
 def _label(
-    captured: Captured, instruction: hlo.Instruction, by_name: Mapping[str, hlo.Instruction]
+    captured: Captured,
+    instruction: schedule.Instruction,
+    by_name: Mapping[str, schedule.Instruction],
 ) -> str:
     """Return the operator that computes a buffer, or the argument that XLA copies into it."""
-    source: hlo.Instruction | None = instruction
+    source: schedule.Instruction | None = instruction
     while source is not None and source.node is None and is_copy(source) and source.operands:
         source = by_name.get(source.operands[0])
     operator = captured.operators.get(-1 if source is None or source.node is None else source.node)

@@ -7,13 +7,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from torch_google.tpu.estimate.hlo import Instruction, Module
+from torch_google.tpu.estimate.schedule import Instruction, Module
 
 _KNOWN = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
 _BODY = re.compile(r"\bbody=%?([^,\s]+)")
 _CONDITION = re.compile(r"\bcondition=%?([^,\s]+)")
 _INDEX = re.compile(r"\bindex=(\d+)")
-_VALUE = re.compile(r"^\((-?\d+)\)")
+_INTEGER = re.compile(r"-?\d+")
 _DIRECTION = re.compile(r"\bdirection=(\w+)")
 
 
@@ -70,7 +70,7 @@ def _trips(module: Module, loop: Instruction, caller: Sequence[Instruction]) -> 
 def _bound(condition: Sequence[Instruction]) -> tuple[int, int, bool] | None:
     """Return the index of the counter, its limit, and whether the limit is included."""
     by_name = {i.name: i for i in condition}
-    root = next((i for i in condition if i.root), None)
+    root = next((i for i in condition if i.is_root), None)
     if root is None or root.opcode != "compare" or len(root.operands) != 2:
         return None
     direction = _DIRECTION.search(root.attributes)
@@ -87,7 +87,7 @@ def _bound(condition: Sequence[Instruction]) -> tuple[int, int, bool] | None:
 def _step(body: Sequence[Instruction], index: int) -> int | None:
     """Return the constant that the body adds to the counter."""
     by_name = {i.name: i for i in body}
-    root = next((i for i in body if i.root), None)
+    root = next((i for i in body if i.is_root), None)
     if root is None or root.opcode != "tuple" or index >= len(root.operands):
         return None
     added = by_name.get(_source(by_name, root.operands[index]))
@@ -113,8 +113,7 @@ def _constant(by_name: Mapping[str, Instruction], name: str) -> int | None:
     instruction = by_name.get(_source(by_name, name))
     if instruction is None or instruction.opcode != "constant":
         return None
-    value = _VALUE.match(instruction.attributes)
-    return int(value[1]) if value else None
+    return int(instruction.literal) if _INTEGER.fullmatch(instruction.literal) else None
 
 
 def _source(by_name: Mapping[str, Instruction], name: str) -> str:

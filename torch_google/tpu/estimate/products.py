@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from torch_google.tpu.estimate.hlo import Instruction, Module, shape_of
+from torch_google.tpu.estimate.schedule import Instruction, Module, shape_of
 
 _CONTRACTED = re.compile(r"\blhs_contracting_dims=\{([\d,]*)\}")
 _LABELS = re.compile(r"\bdim_labels=(\w+)_(\w+)->(\w+)")

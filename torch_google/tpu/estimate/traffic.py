@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from torch_google.tpu.estimate.collectives import COLLECTIVES
-from torch_google.tpu.estimate.hlo import (
+from torch_google.tpu.estimate.schedule import (
     ALIASES,
     DONE,
     FREE,
@@ -92,7 +92,7 @@ def _everywhere(instruction: Instruction) -> int:
 def _read(module: Module, fused: Sequence[Instruction], index: int) -> int:
     """Return how many bytes of a parameter a fused computation reads."""
     start = next(
-        (i for i in fused if i.opcode == "parameter" and i.attributes.startswith(f"({index})")),
+        (i for i in fused if i.opcode == "parameter" and i.literal == str(index)),
         None,
     )
     if start is None:
@@ -100,7 +100,7 @@ def _read(module: Module, fused: Sequence[Instruction], index: int) -> int:
     whole, read = _everywhere(start), 0
     names = {start.name}
     for user in fused:  # operands come before their users
-        if user.opcode in _LAZY and not user.root and user.operands[0] in names:
+        if user.opcode in _LAZY and not user.is_root and user.operands[0] in names:
             names.add(user.name)
     for user in fused:
         places = [p for p, name in enumerate(user.operands) if name in names]
@@ -123,7 +123,7 @@ def _read(module: Module, fused: Sequence[Instruction], index: int) -> int:
 def _written(module: Module, fused: Sequence[Instruction], type_text: str) -> int:
     """Return how many bytes of HBM a fused computation writes, whose result has this type."""
     by_name = {i.name: i for i in fused}
-    root = next((i for i in fused if i.root), None)
+    root = next((i for i in fused if i.is_root), None)
     if root is None:
         return size_of(type_text)
     if root.opcode == "tuple":

@@ -17,14 +17,15 @@ An expression that `_Fusion` does not support is treated as unsafe.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import jax
 
+from torch_google.tpu.program import hlo
 from torch_google.tpu.program.guarded_sums import guard_sums
+from torch_google.tpu.program.hlo import Instruction
 
 _WRITE = "dynamic-update-slice"
 _EXPONENTIAL = "exponential"
@@ -32,17 +33,10 @@ _EXPONENTIAL = "exponential"
 # complex numbers, and for every dtype if a flag selects the older emitters.
 _NO_FUSION = {"xla_disable_hlo_passes": "fusion,algsimp", "xla_cpu_use_fusion_emitters": True}
 
-_COMPUTATION = re.compile(r"(?:ENTRY )?%?([\w.\-]+) \(.*\) -> .* \{$")
-_INSTRUCTION = re.compile(
-    r"  (?P<root>ROOT )?%?(?P<name>[\w.\-]+) = (?P<type>\(.*?\)|\S+) (?P<opcode>[a-z][\w\-]*)\((?P<rest>.*)$"
-)
 # Matches a NaN that is a scalar, or the first or only element of an array.
 _NAN = re.compile(r" constant\([{ ]*-?nan\b")
-_CALLS = re.compile(r"calls=%?([\w.\-]+)")
-_OPERAND = re.compile(r"%([\w.\-]+)")
 _BOUNDS = re.compile(r"\bslice=\{(.*?)\}")
 _BOUND = re.compile(r"\[(\d+):(\d+)(?::(\d+))?\]")
-_TYPE = re.compile(r"\w+\[([\d,]*)\](?:\{([\d,]*))?")
 _METADATA = re.compile(r", metadata=\{.*\}$")
 
 # HLO operators that compute each result element from the operands' elements at the same index.
@@ -72,16 +66,15 @@ def is_miscompiled(text: str) -> bool:
     """Return whether an optimized HLO module contains a fusion that XLA:CPU may miscompile."""
     if not _is_suspect(text):
         return False
-    lines = _computations(text)
+    lines = hlo.split(text).computations
     suspects = {name for name, body in lines.items() if _is_suspect("\n".join(body))}
-    for body in lines.values():
-        calls = [line for line in body if " fusion(" in line and suspects & set(_called(line))]
-        if not calls:
-            continue
-        caller = _parsed(body)
-        for call in _parsed(calls).values():
+    for body in lines.values() if suspects else ():
+        fusions = _parsed(line for line in body if " fusion(" in line).values()
+        calls = [call for call in fusions if suspects & set(call.called)]
+        caller = _parsed(body) if calls else {}
+        for call in calls:
             sources = _sources(call, caller)
-            for name in suspects & set(_called(call.rest)):
+            for name in suspects & set(call.called):
                 if _Fusion(_parsed(lines[name]), sources).is_unsafe():
                     return True
     return False
@@ -96,79 +89,26 @@ def _is_for_cpu(executable: jax.stages.Compiled) -> bool:
     return runtime is not None and runtime.local_devices()[0].platform == "cpu"
 
 
-@dataclass(frozen=True)
-class _Instruction:
-    name: str
-    type: str  # the type, including the layout
-    opcode: str
-    operands: tuple[str, ...]
-    literal: str  # the text between the parentheses
-    rest: str  # the attributes after the parentheses, without metadata
-    is_root: bool
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        match = _TYPE.match(self.type)
-        return tuple(map(int, match[1].split(","))) if match and match[1] else ()
-
-    @property
-    def is_row_major(self) -> bool:
-        match = _TYPE.match(self.type)
-        if match is None:
-            return False
-        order = ",".join(map(str, reversed(range(len(self.sizes)))))
-        return (match[2] or "") == order
-
-    @property
-    def arrangement(self) -> str:
-        """Return the sizes and the layout of the result, without the dtype."""
-        return self.type[self.type.find("[") :]
-
-
-_Computation = dict[str, _Instruction]
-
-
-def _computations(text: str) -> dict[str, list[str]]:
-    """Map the name of each computation in an HLO module to its lines."""
-    computations: dict[str, list[str]] = {}
-    lines: list[str] = []
-    for line in text.splitlines():
-        if line.startswith("  "):
-            lines.append(line)
-        elif (match := _COMPUTATION.match(line)) is not None:
-            lines = computations[match[1]] = []
-    return computations
-
-
-def _called(text: str) -> list[str]:
-    return _CALLS.findall(text)
+# The instructions of a computation, by name.
+_Computation = dict[str, Instruction]
 
 
 def _parsed(lines: Iterable[str]) -> _Computation:
-    matches = filter(None, map(_INSTRUCTION.match, lines))
-    return {match["name"]: _instruction(match) for match in matches}
+    instructions = filter(None, map(Instruction.parsed, lines))
+    return {instruction.name: instruction for instruction in instructions}
 
 
-def _instruction(match: re.Match[str]) -> _Instruction:
-    rest = _METADATA.sub("", match["rest"])
-    depth, end = 1, 0
-    for end, letter in enumerate(rest):  # noqa: B007
-        depth += (letter in "({") - (letter in ")}")
-        if depth == 0:
-            break
-    literal = rest[:end]
-    return _Instruction(
-        match["name"],
-        match["type"],
-        match["opcode"],
-        tuple(_OPERAND.findall(literal)),
-        literal,
-        rest[end + 1 :],
-        match["root"] is not None,
-    )
+def _settings(instruction: Instruction) -> str:
+    """Return the attributes of an instruction that affect its result."""
+    return _METADATA.sub("", instruction.attributes)
 
 
-def _sources(call: _Instruction, caller: _Computation) -> list[str]:
+def _arrangement(instruction: Instruction) -> str:
+    """Return the sizes and the layout of the result, without the dtype."""
+    return instruction.type[instruction.type.find("[") :]
+
+
+def _sources(call: Instruction, caller: _Computation) -> list[str]:
     """Return, for each operand of a call, the value that owns the operand's buffer."""
 
     def source(name: str) -> str:
@@ -178,7 +118,7 @@ def _sources(call: _Instruction, caller: _Computation) -> list[str]:
         if instruction.opcode in ("bitcast", "reshape"):
             return source(instruction.operands[0])
         if instruction.opcode == "get-tuple-element":
-            return f"{source(instruction.operands[0])}{instruction.rest}"
+            return f"{source(instruction.operands[0])}{_settings(instruction)}"
         return name
 
     return [source(name) for name in call.operands]
@@ -214,7 +154,7 @@ class _Fusion:
             for i in instructions
         )
 
-    def _written_in_place(self) -> Iterator[_Instruction]:
+    def _written_in_place(self) -> Iterator[Instruction]:
         """Yield the updates in the results, looking through tuples and one-operand instructions."""
         pending = [i for i in self.computation.values() if i.is_root]
         while pending:
@@ -226,7 +166,7 @@ class _Fusion:
             elif instruction.opcode == _WRITE:  # the target may itself be a written value
                 pending.append(self.computation[instruction.operands[0]])
 
-    def _is_unsafe(self, write: _Instruction) -> bool:
+    def _is_unsafe(self, write: Instruction) -> bool:
         target = self._target(write.operands[0])
         if target is None:
             # The target is not a parameter, so the update is in place only if the target is itself
@@ -247,7 +187,7 @@ class _Fusion:
             instruction = self.computation[instruction.operands[0]]
         return self._source(instruction) if instruction.opcode == "parameter" else None
 
-    def _source(self, parameter: _Instruction) -> str:
+    def _source(self, parameter: Instruction) -> str:
         index = int(parameter.literal)
         return self.sources[index] if index < len(self.sources) else parameter.name
 
@@ -270,7 +210,7 @@ class _Fusion:
             }
         return self._parameters[name]
 
-    def _is_aligned(self, update: str, write: _Instruction, target: str) -> bool:
+    def _is_aligned(self, update: str, write: Instruction, target: str) -> bool:
         """Return whether each element of the update reads only the target element it replaces."""
         pending, visited = [update], {update}
         while pending:
@@ -281,10 +221,10 @@ class _Fusion:
             if instruction.opcode == "bitcast":
                 # A bitcast keeps the bytes in order, so elements stay aligned if their count is
                 # unchanged.
-                if math.prod(instruction.sizes) != math.prod(operands[0].sizes):
+                if instruction.element_count != operands[0].element_count:
                     return False
             elif instruction.opcode not in _ELEMENTWISE or any(
-                operand.arrangement != instruction.arrangement
+                _arrangement(operand) != _arrangement(instruction)
                 for operand in operands
                 if target in self._reads(operand.name)
             ):
@@ -293,10 +233,10 @@ class _Fusion:
             visited.update(instruction.operands)
         return True
 
-    def _is_block(self, read: _Instruction, write: _Instruction) -> bool:
+    def _is_block(self, read: Instruction, write: Instruction) -> bool:
         """Return whether `read` reads exactly the block that the update `write` overwrites."""
         if read.opcode == "parameter":
-            return read.arrangement == write.arrangement == self._update(write).arrangement
+            return _arrangement(read) == _arrangement(write) == _arrangement(self._update(write))
         if read.opcode not in ("slice", "dynamic-slice"):
             return False
         base = self.computation[read.operands[0]]
@@ -308,8 +248,8 @@ class _Fusion:
         if any(self._reads(index) & self._reads(base.name) for index in read.operands[1:]):
             return False
         if (
-            base.arrangement == write.arrangement
-            and read.arrangement == self._update(write).arrangement
+            _arrangement(base) == _arrangement(write)
+            and _arrangement(read) == _arrangement(self._update(write))
             and self._starts(read) == self._starts(write)
         ):
             return True
@@ -318,13 +258,13 @@ class _Fusion:
             write, write, self._update(write)
         )
 
-    def _update(self, write: _Instruction) -> _Instruction:
+    def _update(self, write: Instruction) -> Instruction:
         return self.computation[write.operands[1]]
 
-    def _starts(self, access: _Instruction) -> list[object] | None:
+    def _starts(self, access: Instruction) -> list[object] | None:
         """Return the start of a block in each dimension, as an int or as text for an expression."""
         if access.opcode == "slice":
-            match = _BOUNDS.search(access.rest)
+            match = _BOUNDS.search(access.attributes)
             bounds = _BOUND.findall(match[1]) if match else []
             if len(bounds) != len(access.sizes) or any(b[2] not in ("", "1") for b in bounds):
                 # The bounds are unknown, so return a start that differs from all others.
@@ -349,13 +289,13 @@ class _Fusion:
             if "..." in instruction.literal or instruction.opcode.startswith("rng"):
                 literal = name
             operands = tuple(map(self._number, instruction.operands))
-            key = (instruction.opcode, instruction.type, instruction.rest, literal, operands)
+            key = (instruction.opcode, instruction.type, _settings(instruction), literal, operands)
             number = self._expressions.setdefault(key, len(self._expressions))
             self._numbers[name] = number
         return number
 
     def _interval(
-        self, access: _Instruction, base: _Instruction, block: _Instruction
+        self, access: Instruction, base: Instruction, block: Instruction
     ) -> tuple[int, int] | None:
         """Return the offset and length of a constant, contiguous block, and None for any other."""
         starts = self._starts(access)
@@ -370,4 +310,4 @@ class _Fusion:
             offset += stride * min(start, size - length)
             stride *= size
             is_whole = is_whole and length == size
-        return offset, math.prod(block.sizes)
+        return offset, block.element_count

@@ -8,14 +8,13 @@ the compiled program, and so does the compile cache. They are read only when a t
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
+
+from torch_google.tpu.program import hlo
 
 _FUNCTION = "fused_"
 _PREFIX = "op:"
 _SCOPE = re.compile(rf"{_PREFIX}([\w.]+)")
-_INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%?([\w.-]+) = ")
-_COMPUTATION = re.compile(r"^(?:ENTRY )?%?([\w.-]+) \(.*\{$")
-_CALLS = re.compile(r"\b(?:calls|to_apply)=%?([\w.-]+)")
 
 
 def scope(operator: str) -> str:
@@ -43,32 +42,31 @@ def of_modules(modules: Collection[str]) -> dict[str, dict[str, tuple[str, ...]]
         for executable in client.live_executables():
             for module in executable.hlo_modules():
                 if module.name in names - kernels.keys():
-                    kernels[module.name] = operators(module.to_string().splitlines())
+                    kernels[module.name] = operators(module.to_string())
             if len(kernels) == len(names):
                 return kernels
     return kernels
 
 
-def operators(lines: Iterable[str]) -> dict[str, tuple[str, ...]]:
+def operators(text: str) -> dict[str, tuple[str, ...]]:
     """Map the instructions in the text of a program to the operators that they compute."""
-    direct: dict[str, list[str]] = {}  # of an instruction, and of all instructions of a computation
-    calls: dict[str, str] = {}
-    computation = ""
-    for line in lines:
-        header = _COMPUTATION.match(line)
-        if header:
-            computation = f"{header[1]}()"
-        instruction = _INSTRUCTION.match(line)
-        if instruction:
-            innermost = _SCOPE.findall(line)[-1:]
-            direct.setdefault(computation, []).extend(innermost)
-            direct.setdefault(instruction[1], []).extend(innermost)
-            called = _CALLS.search(line)
-            if called:
-                calls[instruction[1]] = f"{called[1]}()"
+    computations = {
+        name: list(filter(None, map(hlo.Instruction.parsed, lines)))
+        for name, lines in hlo.split(text).computations.items()
+    }
+    inner = {
+        name: [each for instruction in instructions for each in _own(instruction)]
+        for name, instructions in computations.items()
+    }
     names = {}
-    for name, own in direct.items():
-        inner = direct.get(calls.get(name, ""), [])
-        if (inner or own) and not name.endswith("()"):
-            names[name] = tuple(dict.fromkeys(inner or own))
+    for instructions in computations.values():
+        for instruction in instructions:
+            called = [each for name in instruction.called for each in inner.get(name, ())]
+            if called or _own(instruction):
+                names[instruction.name] = tuple(dict.fromkeys(called or _own(instruction)))
     return names
+
+
+def _own(instruction: hlo.Instruction) -> list[str]:
+    """Return the operator in whose scope an instruction was traced, if any."""
+    return _SCOPE.findall(instruction.scope)[-1:]

@@ -26,7 +26,7 @@ ENTRY %main.1 (x: f32[8], y: f32[8]) -> f32[8] {
 
 
 def test_a_fusion_has_the_operators_of_its_computation() -> None:
-    names = kernel_names.operators(_TEXT.splitlines())
+    names = kernel_names.operators(_TEXT)
     assert names["multiply_add_fusion"] == ("mul.Tensor", "add_.Tensor")
     assert names["dot.3"] == ("mm",)
     assert "copy.1" not in names

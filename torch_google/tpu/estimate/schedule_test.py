@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from torch_google.tpu.estimate import hlo
+from torch_google.tpu.estimate import schedule
 
 _TPU = """\
 HloModule jit_f, is_scheduled=true
@@ -39,15 +39,15 @@ ENTRY %main (a: f32[130,200], b: f32[130,200]) -> f32[130,200] {
     ],
 )
 def test_sizes_have_the_padding_of_tiles(text: str, size: int) -> None:
-    assert hlo.size_of(text) == size
+    assert schedule.size_of(text) == size
 
 
 def test_sizes_in_other_memories() -> None:
-    assert hlo.size_of("f32[8]{0:S(1)}", everywhere=True) == 32
+    assert schedule.size_of("f32[8]{0:S(1)}", everywhere=True) == 32
 
 
 def test_lines_of_a_tpu() -> None:
-    instructions = {i.name: i for i in hlo.entry(_TPU)}
+    instructions = {i.name: i for i in schedule.entry(_TPU)}
     one = 136 * 256 * 4
     assert instructions["a"].argument == 0
     assert instructions["big"].node == 12
@@ -56,7 +56,7 @@ def test_lines_of_a_tpu() -> None:
     assert instructions["copy-start"].node is None
     assert instructions["b"].bytes == one
     assert instructions["copy-start"].bytes == 0  # the result is in VMEM
-    live = [i.name for i in hlo.live_at_peak(list(instructions.values()))]
+    live = [i.name for i in schedule.live_at_peak(list(instructions.values()))]
     assert live == ["big", "small", "ar"]
 
 
@@ -74,7 +74,7 @@ def test_lines_of_a_tpu() -> None:
 )
 def test_the_result_of_a_started_instruction(line: str, size: int) -> None:
     text = f"ENTRY %main () -> f32[] {{\n  %x = {line}, channel_id=1\n}}\n"
-    (instruction,) = hlo.entry(text)
+    (instruction,) = schedule.entry(text)
     assert instruction.bytes == size
 
 
@@ -92,11 +92,11 @@ ENTRY %main.1_spmd (a: f32[8]) -> f32[8] {
   ROOT %f = f32[8]{0} fusion(%a), kind=kLoop, calls=%fused, metadata={op_name="jit(f)/n1/neg"}
 }
 """
-    module = hlo.module(text)
+    module = schedule.module(text)
     assert list(module.computations) == ["fused", "main.1_spmd"]
     assert (module.entry, module.partitions) == ("main.1_spmd", 16)
-    assert [i.opcode for i in hlo.entry(text)] == ["parameter", "fusion"]
-    assert hlo.entry(text)[1].called == ("fused",)
+    assert [i.opcode for i in schedule.entry(text)] == ["parameter", "fusion"]
+    assert schedule.entry(text)[1].called == ("fused",)
 
 
 def test_a_compiled_program() -> None:
@@ -108,15 +108,15 @@ def test_a_compiled_program() -> None:
 
     shape = jax.ShapeDtypeStruct((256, 256), jnp.float32)
     compiled = jax.jit(function).lower(shape).compile()
-    instructions = hlo.entry(str(compiled.as_text()))
+    instructions = schedule.entry(str(compiled.as_text()))
     assert {7, 8} <= {i.node for i in instructions}
     (parameter,) = (i for i in instructions if i.opcode == "parameter")
     assert parameter.bytes == 256 * 256 * 4
-    live = sum(i.bytes for i in hlo.live_at_peak(instructions))
+    live = sum(i.bytes for i in schedule.live_at_peak(instructions))
     # At the peak, the result is live, and so is the product, its sorted copy, or both.
     assert 256 * 256 * 4 <= live <= 5 * 256 * 256 * 4
 
 
 def test_text_without_a_program() -> None:
     with pytest.raises(ValueError, match="no entry computation"):
-        hlo.entry("HloModule empty")
+        schedule.entry("HloModule empty")

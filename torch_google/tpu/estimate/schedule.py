@@ -1,25 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parses the text of a compiled program: computations, instructions, sizes, and live buffers."""
+"""The instructions of a compiled program in execution order, their sizes, and live buffers."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
+
+from torch_google.tpu.program import hlo
 
 _WIDTHS = {"pred": 8, "token": 0, "s4": 4, "u4": 4, "s2": 2, "u2": 2, "c64": 64, "c128": 128}
 _ARRAY = re.compile(r"\b([a-z]\w*)\[([\d,]*)\](?:\{([^}]*)\})?")
 _TILE = re.compile(r"T\(([\d,]+)\)")
 _SPACE = re.compile(r"S\((\d+)\)")
-_INSTRUCTION = re.compile(r"^\s+(ROOT )?%?([\w.-]+) = (.*)$")
-_NAME = re.compile(r"%([\w.-]+)")
 _KERNEL = 'custom_call_target="tpu_custom_call"'
 _NODE = re.compile(r'op_name="[^"]*/n(\d+)[/"]')
-_CALLED = re.compile(
-    r"(?:calls|body|condition|to_apply|branch_computations)=\{?(%[^,}\s]+(?:, ?%[^,}\s]+)*)"
-)
-_HEADER = re.compile(r"^(ENTRY )?%?([^\s(]+) \(.*\{$")
+_LABEL = re.compile(r"/n(\d+)(?:/|$)")
+_ARGUMENT = re.compile(r"inputs\[(\d+)\]")
+_CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
+_PARTITIONS = re.compile(r"num_partitions=(\d+)")
 _OWN_FLOPS = re.compile(r'"cost_estimate":\{"flops":"(\d+)"')
 # Instructions whose result aliases all or part of an operand's buffer.
 ALIASES = frozenset({"bitcast", "get-tuple-element", "tuple", "optimization-barrier", "domain"})
@@ -27,39 +28,30 @@ FREE = frozenset({*ALIASES, "parameter", "constant", "after-all", "partition-id"
 DONE = ("-done", "-update")
 
 
-@dataclass(frozen=True)
-class Instruction:
-    """An instruction of a computation. `bytes` is the size of its result in HBM.
+class Instruction(hlo.Instruction):
+    """An instruction of a computation, with its size and its origin."""
 
-    `type` is the text of its type, and `attributes` is the text after its operands.
-    """
-
-    name: str
-    opcode: str
-    operands: tuple[str, ...]
-    bytes: int
-    scope: str
-    cycles: int
-    root: bool
-    type: str = field(repr=False)
-    attributes: str = field(repr=False)
+    @cached_property
+    def bytes(self) -> int:
+        """Return the size of the result in HBM."""
+        return size_of(result_type(self.type, self.opcode))
 
     @property
-    def called(self) -> tuple[str, ...]:
-        """Return the names of the computations that this instruction calls."""
-        found = _CALLED.findall(self.attributes)
-        return tuple(name for names in found for name in _NAME.findall(names))
+    def cycles(self) -> int:
+        """Return XLA's estimate of the run time in cycles, or 0 if it has none."""
+        cycles = _CYCLES.search(self.attributes)
+        return int(cycles[1]) if cycles else 0
 
     @property
     def node(self) -> int | None:
         """Return the position of the graph node that this instruction computes, or None."""
-        label = re.search(r"/n(\d+)(?:/|$)", self.scope)
+        label = _LABEL.search(self.scope)
         return int(label[1]) if label else None
 
     @property
     def argument(self) -> int | None:
         """Return the argument index of a parameter instruction, or None for any other."""
-        index = re.fullmatch(r"inputs\[(\d+)\]", self.scope)
+        index = _ARGUMENT.fullmatch(self.scope)
         return int(index[1]) if index and self.opcode == "parameter" else None
 
 
@@ -77,22 +69,15 @@ class Module:
 
 def module(text: str) -> Module:
     """Return the computations of a program. Raises ValueError if the text has no entry."""
-    computations: dict[str, list[Instruction]] = {}
-    entry_name, current = "", None
-    for line in text.splitlines():
-        if not line.startswith(" "):
-            header = _HEADER.match(line)
-            if header:
-                current = computations[header[2]] = []
-                entry_name = header[2] if header[1] else entry_name
-        elif current is not None and (parsed := _INSTRUCTION.match(line)):
-            split = _opcode(parsed[3])
-            if split is not None:
-                current.append(_instruction(bool(parsed[1]), parsed[2], *split))
-    if not computations.get(entry_name):
+    lines = hlo.split(text)
+    computations = {
+        name: list(filter(None, map(Instruction.parsed, each)))
+        for name, each in lines.computations.items()
+    }
+    if not computations.get(lines.entry):
         raise ValueError("tpu: estimate: the compiler's text has no entry computation")
-    partitions = re.search(r"num_partitions=(\d+)", text.partition("\n")[0])
-    return Module(computations, entry_name, int(partitions[1]) if partitions else 1)
+    partitions = _PARTITIONS.search(text.partition("\n")[0])
+    return Module(computations, lines.entry, int(partitions[1]) if partitions else 1)
 
 
 def size_of(type_text: str, *, everywhere: bool = False) -> int:
@@ -143,7 +128,7 @@ def items(type_text: str) -> list[str]:
     if not type_text.startswith("("):
         return [type_text]
     elements, depth = [""], 0
-    for character in _parenthesised(type_text):
+    for character in hlo.inside(type_text):
         depth += (character in "([{") - (character in ")]}")
         if character == "," and depth == 0:
             elements.append("")
@@ -187,7 +172,7 @@ def live_at_peak(instructions: Sequence[Instruction]) -> list[Instruction]:
         else:
             owner[instruction.name] = (instruction.name,)
             last[instruction.name] = index
-        if instruction.root:
+        if instruction.is_root:
             for name in owner[instruction.name]:
                 last[name] = len(instructions)
     held = {
@@ -207,42 +192,6 @@ def live_at_peak(instructions: Sequence[Instruction]) -> list[Instruction]:
     born = {i.name: index for index, i in enumerate(instructions)}
     at_peak = [by_name[n] for n in held if born[n] <= peak_at <= last[n]]
     return sorted(at_peak, key=lambda i: (-i.bytes, i.name))
-
-
-def _instruction(root: bool, name: str, type_text: str, opcode: str, rest: str) -> Instruction:
-    inside = _parenthesised(rest)
-    scope = re.search(r'op_name="([^"]*)"', rest)
-    cycles = re.search(r'"estimated_cycles":"(\d+)"', rest)
-    return Instruction(
-        name,
-        opcode,
-        tuple(_NAME.findall(inside)),
-        size_of(result_type(type_text, opcode)),
-        scope[1] if scope else "",
-        int(cycles[1]) if cycles else 0,
-        root,
-        type_text,
-        # A constant has its value in the place of operands.
-        rest if opcode in ("constant", "parameter") else rest[len(inside) + 2 :],
-    )
-
-
-def _opcode(text: str) -> tuple[str, str, str] | None:
-    """Split an instruction into its type, its opcode, and the rest, which starts with "("."""
-    end = len(_parenthesised(text)) + 2 if text.startswith("(") else text.find(" ")
-    parsed = re.match(r"\s*([\w-]+)(\(.*)", text[end:], re.DOTALL)
-    return (text[:end], parsed[1], parsed[2]) if parsed else None
-
-
-def _parenthesised(text: str) -> str:
-    """Return the text between the first "(" and the ")" that matches it."""
-    depth = 0
-    start = text.find("(")
-    for index in range(start, len(text)):
-        depth += {"(": 1, ")": -1}.get(text[index], 0)
-        if depth == 0:
-            return text[start + 1 : index]
-    return text[start + 1 :]
 
 
 def _bits(dtype: str) -> int:
