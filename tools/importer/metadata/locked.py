@@ -7,7 +7,6 @@ licence of a package that this file omits counts as unknown (NOASSERTION), never
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,12 @@ from urllib.parse import quote
 
 from tools.importer.errors import UserError
 from tools.importer.metadata.starlark import calls
-from tools.importer.metadata.vendored import read_json, read_text
+from tools.importer.metadata.vendored import (
+    lock_key,
+    read_json,
+    read_text,
+    requirement_key,
+)
 
 LICENCES = "third_party/licences.json"
 LOCK = "third_party/pypi/lock.json"
@@ -109,8 +113,7 @@ def _packages(lock: Path, licences: Mapping[str, str]) -> dict[str, Locked]:
 def _requirement_keys(requirements: Path) -> set[str]:
     """Return the lock keys of the packages in a requirements file."""
     lines = (line.split("#", 1)[0] for line in read_text(requirements).splitlines())
-    names = (re.match(r"\s*([\w.-]+)", line) for line in lines)
-    return {_key(name[1]) for name in names if name}
+    return {key for line in lines if (key := requirement_key(line))}
 
 
 def _wheel(key: str, row: Mapping[str, object], licence: str) -> Locked:
@@ -119,7 +122,7 @@ def _wheel(key: str, row: Mapping[str, object], licence: str) -> Locked:
         raise TypeError(f"requires of {key} is not a list")
     distribution, version = str(row["distribution"]), str(row["version"])
     # Package URLs use PyPI's normalized names, in lower case and with dashes.
-    name = _key(distribution).replace("_", "-")
+    name = lock_key(distribution).replace("_", "-")
     return Locked(
         key=key,
         name=distribution,
@@ -147,7 +150,3 @@ def _refuse_strays(licences: Iterable[str], known: Iterable[str], kind: str) -> 
         raise UserError(
             f"{LICENCES}: '{kind}' has no package '{strays[0]}' any more. Delete its line"
         )
-
-
-def _key(name: str) -> str:
-    return re.sub(r"[-_.]+", "_", name).lower()

@@ -20,6 +20,18 @@ PIN = {
     "tree_hash": "b" * 64,
 }
 
+TORCH_CUDA_PIN = {
+    "tag": "v1.1",
+    "commit": "d" * 40,
+    "version": "1.1+cu1",
+    "wheel": {
+        "version": "1.1",
+        "filename": "torch-1.1-py3-none-any.whl",
+        "sha256": "3" * 64,
+    },
+    "requires": ["A.b[c]==2"],
+}
+
 CUDA_PIN = {
     "version": "12.9",
     "wheels": {

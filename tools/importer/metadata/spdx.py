@@ -11,8 +11,8 @@ import datetime
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from tools.importer.metadata.locked import Locked, Wheels
 from tools.importer.metadata.metadata_file import Metadata
@@ -31,13 +31,18 @@ _Json = dict[str, object]
 
 @dataclass(frozen=True)
 class Inventory:
-    """All components in the bill of materials."""
+    """All components in the bill of materials.
+
+    `variants` maps a name, such as torch-cuda, to a dependency that some builds use in place of the
+    vendored one with the same METADATA.
+    """
 
     name: str
     version: str
     vendored: Sequence[tuple[Vendored, Metadata]]
     wheels: Wheels
     modules: Sequence[Locked]
+    variants: Mapping[str, tuple[Vendored, Metadata]] = field(default_factory=dict)
 
     def replacement_of(self, wheel: str) -> str | None:
         """Return the dependency that a build uses instead of this wheel, if any."""
@@ -78,7 +83,9 @@ def spdx_id(kind: str, name: str) -> str:
 
 def _packages(inventory: Inventory) -> Iterator[_Json]:
     for vendored, metadata in inventory.vendored:
-        yield _vendored_package(vendored, metadata)
+        yield _vendored_package(spdx_id("vendored", vendored.name), vendored, metadata)
+    for name, (vendored, metadata) in inventory.variants.items():
+        yield _vendored_package(spdx_id("variant", name), vendored, metadata)
     for kind, rows in (("pypi", inventory.wheels.packages), ("bazel", inventory.modules)):
         for row in rows:
             if kind == "pypi" and inventory.replacement_of(row.key) is not None:
@@ -94,9 +101,9 @@ def _packages(inventory: Inventory) -> Iterator[_Json]:
             )
 
 
-def _vendored_package(vendored: Vendored, metadata: Metadata) -> _Json:
+def _vendored_package(key: str, vendored: Vendored, metadata: Metadata) -> _Json:
     package = _package(
-        spdx_id("vendored", vendored.name),
+        key,
         vendored.name,
         vendored.release,
         licence=metadata.license_note,
@@ -166,6 +173,11 @@ def _relationships(inventory: Inventory) -> Iterator[_Json]:
         else:
             yield _relation(_ROOT, "DEPENDS_ON", key)
         for need in vendored.needs:
+            yield _relation(key, "DEPENDS_ON", inventory.wheel_id(need))
+    for name, (variant, _) in inventory.variants.items():
+        key = spdx_id("variant", name)
+        yield _relation(key, "OPTIONAL_DEPENDENCY_OF", _ROOT)
+        for need in variant.needs:
             yield _relation(key, "DEPENDS_ON", inventory.wheel_id(need))
     for direct in inventory.wheels.direct:
         yield _relation(_ROOT, "DEPENDS_ON", inventory.wheel_id(direct))

@@ -114,6 +114,23 @@ def test_the_document_is_valid_and_tells_all() -> None:
     }
 
 
+def test_a_variant_is_an_optional_dependency() -> None:
+    variant = replace(_ZLIB, release="1.3+fast", needs=("c",))
+    document = _document(replace(_INVENTORY, variants={"zlib-fast": (variant, _ABOUT)}))
+    assert problems(document) == []
+    (package,) = (p for p in document["packages"] if p["versionInfo"] == "1.3+fast")
+    assert (package["SPDXID"], package["name"]) == ("SPDXRef-variant-zlib-fast", "zlib")
+    rows = {
+        (row["relationshipType"], row["relatedSpdxElement"])
+        for row in document["relationships"]
+        if row["spdxElementId"] == "SPDXRef-variant-zlib-fast"
+    }
+    assert rows == {
+        ("OPTIONAL_DEPENDENCY_OF", "SPDXRef-workspace"),
+        ("DEPENDS_ON", "SPDXRef-pypi-c"),
+    }
+
+
 def test_a_project_in_place_of_a_wheel_is_listed_once() -> None:
     project = replace(_ZLIB, name="a", needs=(), replaces=frozenset({"a_b", "unlocked"}))
     user = Locked("d", "d", "4", "pkg:pypi/d@4", "MIT", needs=("a_b",))
@@ -202,3 +219,4 @@ def test_the_one_of_this_workspace_is_valid() -> None:
     document = json.loads((_HERE.parents[2] / SBOM).read_text("utf-8"))
     assert problems(document) == []
     assert len(document["packages"]) > 40
+    assert "SPDXRef-variant-torch-cuda" in {package["SPDXID"] for package in document["packages"]}

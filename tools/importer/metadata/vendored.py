@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -224,6 +224,55 @@ def cuda(workspace: Path) -> Vendored:
         sha256=sha256,
         source_info="NVIDIA's wheels, of which one tree is made",
     )
+
+
+def torch_for_cuda(workspace: Path, torch: Vendored) -> Vendored | None:
+    """Return the wheel that --config=cuda uses in place of torch's, or None without its pin.
+
+    `torch` is the dependency that the wheel replaces; the two share a METADATA file. Raises
+    UserError if the pin lacks a key.
+    """
+    file = "third_party/torch/cuda/pin.json"
+    if not (workspace / file).exists():
+        return None
+    pin = read_json(workspace / file)
+    try:
+        tag, commit, release = (str(pin[key]) for key in ("tag", "commit", "version"))
+        wheel, requires = pin["wheel"], pin["requires"]
+        if not isinstance(wheel, Mapping) or not isinstance(requires, list):
+            raise KeyError("wheel")
+        filename, sha256 = str(wheel["filename"]), str(wheel["sha256"])
+        purl = _purl("pypi", torch.name, str(wheel["version"]))
+    except KeyError as error:
+        raise UserError(
+            f"{file}: key {error} is missing. See third_party/torch/cuda/README.md"
+        ) from None
+    git = [url for url in torch.urls if url.type is UrlType.GIT]
+    series = f"{Path(torch.local_modifications).parent.as_posix()}/{tag}"
+    return replace(
+        torch,
+        version=tag,
+        release=release,
+        urls=tuple(git),
+        purls=(purl, *(_git_purl(url.value, torch.name, commit) for url in git)),
+        filename=filename,
+        sha256=sha256,
+        local_modifications=series,
+        source_info=f"Upstream commit {commit}, patched by {series}; only with --config=cuda",
+        needs=tuple(dict.fromkeys([*torch.needs, *map(requirement_key, requires)])),
+        replaces=frozenset(),
+    )
+
+
+def requirement_key(line: str) -> str:
+    """Return the lock key of the package in a line of requirements, or "" if it names none."""
+    name = re.match(r"\s*([\w.-]+)", line)
+    return lock_key(name[1]) if name else ""
+
+
+def lock_key(name: str) -> str:
+    """Return the key of a package's name in the lock files."""
+    return re.sub(r"[-_.]+", "_", name).lower()
 
 
 def clang(workspace: Path) -> Vendored:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,9 @@ from tools.importer.metadata.vendored import (
     cuda,
     of_project,
     projects,
+    requirement_key,
     source_version,
+    torch_for_cuda,
 )
 
 
@@ -158,6 +161,34 @@ def test_cuda_is_all_its_wheels(root: Path) -> None:
     pin.write_text('{"version": "12.9", "wheels": []}')
     with pytest.raises(UserError, match="cuda/pin.json: key 'wheels' is missing"):
         cuda(root)
+
+
+def test_the_wheel_for_cuda_differs_from_torchs_own(root: Path) -> None:
+    (project,) = projects(root)
+    torch = of_project(project, sample_workspace.PIN, ("a_b",))
+    assert torch_for_cuda(root, torch) is None
+    pin = root / "third_party" / "torch" / "cuda" / "pin.json"
+    pin.parent.mkdir()
+    pin.write_text(json.dumps(sample_workspace.TORCH_CUDA_PIN))
+    variant = torch_for_cuda(root, replace(torch, needs=("c", "a_b")))
+    assert variant is not None
+    assert (variant.version, variant.release, variant.sha256) == ("v1.1", "1.1+cu1", "3" * 64)
+    assert variant.purls == ("pkg:pypi/torch@1.1", f"pkg:github/upstream/torch@{'d' * 40}")
+    assert (variant.needs, variant.download) == (("c", "a_b"), "")
+    assert variant.local_modifications == "patches/torch/v1.1"
+    for key in sample_workspace.TORCH_CUDA_PIN.keys() - {"requires"}:
+        rest = {k: v for k, v in sample_workspace.TORCH_CUDA_PIN.items() if k != key}
+        pin.write_text(json.dumps(rest))
+        with pytest.raises(UserError, match=f"torch/cuda/pin.json: key '{key}' is missing"):
+            torch_for_cuda(root, torch)
+
+
+@pytest.mark.parametrize(
+    ("line", "key"),
+    [("A.b-c[d]>=1,<2", "a_b_c"), ("  nvidia-nccl-cu13==2", "nvidia_nccl_cu13"), ("# why", "")],
+)
+def test_keys_of_requirements(line: str, key: str) -> None:
+    assert requirement_key(line) == key
 
 
 def test_the_toolchain_is_all_its_packages(root: Path) -> None:

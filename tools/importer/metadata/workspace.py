@@ -23,6 +23,7 @@ from tools.importer.metadata.vendored import (
     of_project,
     projects,
     read_json,
+    torch_for_cuda,
 )
 from tools.importer.project import SBOM, Project
 
@@ -108,7 +109,12 @@ def render_workspace(
     if added is not None:
         rendered = sorted([*rendered, added], key=lambda row: row[0].name)
     name, version = own_module(workspace)
-    inventory = spdx.Inventory(name, version, rendered, locked, modules(workspace))
+    variants = {}
+    for vendored, metadata in rendered:
+        variant = torch_for_cuda(workspace, vendored) if vendored.name == "torch" else None
+        if variant is not None:
+            variants["torch-cuda"] = (variant, metadata)
+    inventory = spdx.Inventory(name, version, rendered, locked, modules(workspace), variants)
     files = {vendored.metadata: metadata.dumps() for vendored, metadata in rendered}
     return {**files, SBOM: spdx.render(inventory)}
 

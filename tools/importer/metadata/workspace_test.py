@@ -67,6 +67,16 @@ def test_what_an_import_wrote_is_up_to_date(root: Path) -> None:
     assert check_all(root) == []
 
 
+def test_the_wheel_for_cuda_changes_only_the_bill(root: Path) -> None:
+    pin = root / "third_party" / "torch" / "cuda" / "pin.json"
+    pin.parent.mkdir()
+    pin.write_text(json.dumps(sample_workspace.TORCH_CUDA_PIN))
+    assert write_all(root) == [SBOM]
+    bill = json.loads((root / SBOM).read_text())
+    versions = {row["versionInfo"] for row in bill["packages"] if row["name"] == "torch"}
+    assert versions == {"1.0+cpu", "1.1+cu1"}
+
+
 def test_a_moved_pin_is_found_and_written(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     unchanged = root / "third_party" / "torch" / "METADATA"
     before = unchanged.stat()
