@@ -61,6 +61,7 @@ def register() -> None:
                     "attempt": "torch_google.tpu.fused.fusion",
                     "entry": "torch_google.tpu.fused.fusion",
                     "scratch": "torch_google.tpu.runtime.compiler",
+                    "frame_kind": "torch_google.tpu.runtime.errors",
                 }.items()
             },
         }

@@ -5,11 +5,10 @@
 #include <mutex>
 
 #include "torch_google/tpu/csrc/box.h"
+#include "torch_google/tpu/csrc/origin.h"
 
 namespace torch_google::tpu {
 namespace {
-
-thread_local std::string current_label;
 
 int64_t epoch_microseconds() {
   const auto since = std::chrono::system_clock::now().time_since_epoch();
@@ -57,7 +56,7 @@ MemoryHistory::StackRef MemoryHistory::stack() const {
     return nullptr;
   }
   auto stack = std::make_shared<Stack>();
-  stack->label = current_label;
+  stack->module = module_name();
   if (!PyGILState_Check()) {
     return stack;
   }
@@ -99,10 +98,6 @@ void MemoryHistory::freed(const void* address) {
   event.allocates = false;
   event.microseconds = epoch_microseconds();
   add(std::move(event));
-}
-
-void MemoryHistory::set_label(std::string label) {
-  current_label = std::move(label);
 }
 
 void MemoryHistory::add(Event event) {

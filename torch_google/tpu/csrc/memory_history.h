@@ -25,9 +25,9 @@ class MemoryHistory {
     // The code object and instruction offset of each frame, innermost frame
     // first.
     std::vector<std::pair<SharedObject, int>> frames;
-    // The label that the allocating thread had at the time of the allocation.
-    // See set_label().
-    std::string label;
+    // The module_name() (origin.h) of the allocating thread at the time of the
+    // allocation.
+    std::string module;
   };
   using StackRef = std::shared_ptr<const Stack>;
 
@@ -62,9 +62,6 @@ class MemoryHistory {
   void allocated(c10::DeviceIndex device, const void* address, size_t bytes,
                  StackRef stack);
   void freed(const void* address);
-
-  // Sets the label of later allocations in this thread.
-  static void set_label(std::string label);
 
  private:
   void add(Event event);

@@ -14,6 +14,7 @@
 #include "torch_google/tpu/csrc/hooks.h"
 #include "torch_google/tpu/csrc/memory_history.h"
 #include "torch_google/tpu/csrc/mode.h"
+#include "torch_google/tpu/csrc/origin.h"
 #include "torch_google/tpu/csrc/program.h"
 #include "torch_google/tpu/csrc/python.h"
 #include "torch_google/tpu/csrc/recorder.h"
@@ -42,6 +43,7 @@ void connect(const py::dict& functions) {
       {"attempt", &to.attempt},
       {"scratch", &to.scratch},
       {"entry", &to.entry},
+      {"frame_kind", &to.frame_kind},
       {"of_bytes", &to.of_bytes},
       {"to_host", &to.to_host},
       {"received", &to.received},
@@ -207,7 +209,7 @@ void reshard(const at::Tensor& tensor, const py::object& array,
               Sizes(shape.begin(), shape.end()), box.dtype, sharding);
 }
 
-// Returns the label of a stack, and its frames as (file, function, line).
+// Returns the module of a stack, and its frames as (file, function, line).
 py::tuple describe_stack(const MemoryHistory::StackRef& stack) {
   py::list frames;
   if (!stack) {
@@ -220,7 +222,7 @@ py::tuple describe_stack(const MemoryHistory::StackRef& stack) {
                        py::reinterpret_borrow<py::object>(code->co_qualname),
                        PyCode_Addr2Line(code, instruction)));
   }
-  return py::make_tuple(py::str(stack->label), frames);
+  return py::make_tuple(py::str(stack->module), frames);
 }
 
 py::list describe_events(const std::vector<MemoryHistory::Event>& events) {
@@ -232,6 +234,27 @@ py::list describe_events(const std::vector<MemoryHistory::Event>& events) {
                        event.microseconds, describe_stack(event.stack)));
   }
   return described;
+}
+
+// Returns the origins as (module, file, line, is backward), and the runs as
+// (program, index of each operator's origin, or -1).
+py::tuple describe_origins(
+    const std::pair<std::vector<Origins::Origin>, std::vector<Origins::Run>>&
+        recorded) {
+  py::list origins, runs;
+  for (const auto& origin : recorded.first) {
+    auto* code = reinterpret_cast<PyCodeObject*>(origin.code.get());
+    auto file = py::reinterpret_borrow<py::object>(code ? code->co_filename
+                                                        : py::str().ptr());
+    origins.append(
+        py::make_tuple(origin.module, file,
+                       code ? PyCode_Addr2Line(code, origin.instruction) : 0,
+                       origin.is_backward));
+  }
+  for (const auto& run : recorded.second) {
+    runs.append(py::make_tuple(run.program, run.operators));
+  }
+  return py::make_tuple(origins, runs);
 }
 
 bool is_blank(const at::Tensor& tensor) { return box_in(tensor).is_blank(); }
@@ -343,11 +366,14 @@ PYBIND11_MODULE(_C, module) {
   });
   module.def("is_memory_recorded",
              [] { return MemoryHistory::get().is_recording(); });
-  module.def("set_memory_label", MemoryHistory::set_label);
   module.def("memory_events",
              [] { return describe_events(MemoryHistory::get().events()); });
   module.def("recorded_storages",
              [] { return describe_events(MemoryHistory::get().live()); });
+  module.def("set_module_name", set_module_name);
+  module.def("start_origins", [] { Origins::get().start(); });
+  module.def("stop_origins",
+             [] { return describe_origins(Origins::get().stop()); });
   module.def("memory_usage", [](c10::DeviceIndex device) {
     return Allocator::get().usage(device);
   });

@@ -51,6 +51,8 @@ struct Callbacks {
   PyObject* attempt = nullptr;
   // executable that has run once -> the function to call for all later runs
   PyObject* entry = nullptr;
+  // code object -> Origins::Kind, see origin.h
+  PyObject* frame_kind = nullptr;
 };
 
 Callbacks& callbacks();

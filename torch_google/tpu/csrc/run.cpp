@@ -10,6 +10,7 @@
 #include <pybind11/numpy.h>
 
 #include "torch_google/tpu/csrc/allocator.h"
+#include "torch_google/tpu/csrc/origin.h"
 
 namespace torch_google::tpu {
 namespace {
@@ -23,6 +24,8 @@ struct FusedProgram : LastUse {
   // `trial` means that the program is compiled but has never run.
   enum State { compiling, trial, ready, failed } state = compiling;
   Ref function;
+  // The name of the program in a profiler trace.
+  std::string name;
   // The size in bytes of the temporary memory that each run needs.
   size_t scratch = 0;
 };
@@ -149,6 +152,9 @@ class Run {
           py::array_t<int64_t>(static_cast<py::ssize_t>(trace_.integers.size()),
                                trace_.integers.data());
       arguments.push_back(integers.ptr());
+    }
+    if (C10_UNLIKELY(Origins::is_recording())) {
+      Origins::get().ran(program->name, origins());
     }
     if (program->state == FusedProgram::trial) {
       return run_trial(*program, arguments);
@@ -284,19 +290,32 @@ class Run {
     const auto token = cache().next_token++;
     cache().unresolved.emplace(token, made);
     const py::list steps = described();
-    const Ref executable(PyObject_CallFunction(
+    const Ref answer(PyObject_CallFunction(
         callbacks().fuse, "KiOOOn", static_cast<unsigned long long>(token),
         static_cast<int>(trace_.device), steps.ptr(), list_of(kept_).ptr(),
         list_of(donated_).ptr(), static_cast<Py_ssize_t>(pairs_)));
-    if (!executable.get()) {
+    if (!answer.get()) {
       // Defer the error until the pending values have been stored.
       refused_ = caught();
       cache().unresolved.erase(token);
       cache().programs.erase(key);
-    } else if (executable.get() != Py_None) {
-      resolve_fused(token, executable.get());
+      return made;
+    }
+    const auto [name, executable] =
+        py::cast<std::pair<std::string, py::object>>(py::handle(answer.get()));
+    made->name = name;
+    if (!executable.is_none()) {
+      resolve_fused(token, executable.ptr());
     }
     return made;
+  }
+
+  std::vector<Origins::Id> origins() const {
+    std::vector<Origins::Id> origins;
+    for (const auto& step : trace_.steps) {
+      origins.push_back(step.origin);
+    }
+    return origins;
   }
 
   // Returns each step's CompiledOp and the wires (sources) of its inputs.

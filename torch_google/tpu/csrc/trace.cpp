@@ -100,6 +100,9 @@ FusedTrace::FusedTrace(c10::DeviceIndex index)
 
 Results FusedTrace::record(std::shared_ptr<const Program> program,
                            const Call& call) {
+  // First, because finding the origin may run Python.
+  const Origins::Id origin =
+      C10_UNLIKELY(Origins::is_recording()) ? Origins::get().of(call) : 0;
   auto& now = traces()[call.device];
   for (bool ready = false; !ready;) {
     if (!now) {
@@ -133,7 +136,7 @@ Results FusedTrace::record(std::shared_ptr<const Program> program,
   {
     std::lock_guard<std::mutex> lock(Box::mutex());
     trace.steps.push_back({nullptr, static_cast<uint32_t>(trace.wires.size()),
-                           static_cast<uint32_t>(trace.slots.size())});
+                           static_cast<uint32_t>(trace.slots.size()), origin});
     trace.key.push_back(program->id());
     for (const size_t input : program->inputs()) {
       const Wire wire =

@@ -10,6 +10,7 @@
 
 #include "torch_google/tpu/csrc/box.h"
 #include "torch_google/tpu/csrc/key.h"
+#include "torch_google/tpu/csrc/origin.h"
 #include "torch_google/tpu/csrc/program.h"
 #include "torch_google/tpu/csrc/python.h"
 #include "torch_google/tpu/csrc/repetition.h"
@@ -38,6 +39,7 @@ class FusedTrace {
     std::shared_ptr<const Program> program;
     uint32_t wires;  // index of the wire of the step's first input
     uint32_t slots;  // index of the slot of the step's first result
+    Origins::Id origin;
   };
   struct Slot {
     Box* box;          // the box that stores the result; null if it is unused

@@ -35,8 +35,10 @@ def fuse(
     kept: Sequence[int],
     donated: Sequence[int],
     pairs: int,
-) -> jax.stages.Compiled | None:
-    """Return a trace's executable, or None if it will be compiled in the background.
+) -> tuple[str, jax.stages.Compiled | None]:
+    """Return a trace's name and executable, or None if it will be compiled in the background.
+
+    The name is the one that the program has in a profiler trace.
 
     A slot is the index of a result, numbered across all steps. An external is an input from outside
     the trace. `kept` lists the slots that the program returns, and `donated` the externals whose
@@ -50,10 +52,10 @@ def fuse(
     if entry is not None and entry.executable is not None:
         if isinstance(entry.note, int):
             compiler.tell_scratch(entry.executable, entry.note)
-        return entry.executable
+        return fusion.module, entry.executable
     compiler.check_allowed(fusion.name, fusion.fingerprint)
     _background.submit(fusion.compile, lambda executable: _C.resolve_fused(token, executable))
-    return None
+    return fusion.module, None
 
 
 def attempt(
@@ -157,6 +159,11 @@ class Fusion:
         digest.update(f"{self._kept} {self._donated} {self._pairs}".encode())
         return f"fused {len(self._steps)} {digest.hexdigest()}"
 
+    @property
+    def module(self) -> str:
+        """Return the name of the program's HLO module."""
+        return kernel_names.module(self.fingerprint)
+
     def compile(self) -> jax.stages.Compiled:
         """Compile the trace and return its executable."""
         return compiler.compiled(
@@ -217,11 +224,11 @@ class Fusion:
         present = [kind for kind in "fi" if kind in codes]
         vectors = {kind: iter(vector) for kind, vector in zip(present, numbers, strict=True)}
         slots: list[Any] = []
-        for compiled, wires in self._steps:
+        for position, (compiled, wires) in enumerate(self._steps):
             inputs = [externals[~wire] if wire < 0 else slots[wire] for wire in wires]
             inputs += [next(vectors[kind]) for kind in compiled.numbers]
             # XLA keeps the scope's name in the program, also in the compile cache.
-            with jax.named_scope(kernel_names.scope(compiled.name)):
+            with jax.named_scope(kernel_names.scope(position, compiled.name)):
                 slots += jaxpr_as_fun(compiled.jaxpr)(*inputs)
         results = [slots[slot] for slot in self._kept]
         if self.devices[0].platform == "cpu" and not self._placement.is_sharded:

@@ -1,40 +1,64 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds the names of torch's operators to the kernels in a Perfetto trace."""
+"""Adds torch's operators, modules and source lines to the kernels in a Perfetto trace."""
 
 from __future__ import annotations
 
 import gzip
 import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from torch_google.tpu.profiler.origins import Origin, Recording
 from torch_google.tpu.runtime import kernel_names
 
 
-def name_operators(perfetto: Path) -> None:
+def name_operators(perfetto: Path, recording: Recording) -> None:
     """Prefix each kernel of a fused program with the operators that it computes.
 
     `multiply_add_fusion.2` becomes `mul.Tensor, add.Tensor: multiply_add_fusion.2`. The kernel's
-    arguments have the operators as well.
+    arguments have the operators as well, and the modules and source lines that called them.
     """
     with gzip.open(perfetto, "rt") as file:
         trace: dict[str, Any] = json.load(file)
-    kernels = [
-        (event, event["args"]["hlo_module"], event["args"]["hlo_op"])
-        for event in trace.get("traceEvents", ())
-        if {"hlo_module", "hlo_op"} <= (event.get("args") or {}).keys()
-    ]
-    names = kernel_names.of_modules({module for _, module, _ in kernels})
-    changed = False
-    for event, module, kernel in kernels:
-        operators = ", ".join(names.get(module, {}).get(kernel, ()))
-        if operators:
-            event["args"]["operators"] = operators
-            event["name"] = f"{operators}: {event['name']}"
-            changed = True
-    if not changed:
+    kernels: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for event in trace.get("traceEvents", ()):
+        if {"hlo_module", "hlo_op"} <= (event.get("args") or {}).keys():
+            kernels[event["args"]["hlo_module"]].append(event)
+    names = kernel_names.of_modules(kernels.keys())
+    for module, kernel_operators in names.items():
+        events = kernels[module]
+        for event, runs in zip(events, recording.runs(module, events), strict=True):
+            operators = kernel_operators.get(event["args"]["hlo_op"], ())
+            if operators:
+                origins = [[recording.origin(run, o.position) for o in operators] for run in runs]
+                event["args"] |= _arguments(operators, origins)
+                event["name"] = f"{event['args']['operators']}: {event['name']}"
+    if not names:
         return
     partial = perfetto.with_name(f"{perfetto.name}.partial")
     with gzip.open(partial, "wt") as file:
         json.dump(trace, file)
     partial.replace(perfetto)
+
+
+def _arguments(
+    operators: Iterable[kernel_names.Operator], origins: Iterable[Sequence[Origin]]
+) -> dict[str, str]:
+    """Return the arguments of a kernel, given its operators and their origins in some runs.
+
+    If the runs differ, the modules or the source lines are omitted.
+    """
+    arguments = {"operators": _joined(operator.name for operator in operators)}
+    for name, texts in {
+        "modules": {_joined(origin.module for origin in run) for run in origins},
+        "sources": {_joined(origin.line for origin in run) for run in origins},
+    }.items():
+        if len(texts) == 1 and (text := texts.pop()):
+            arguments[name] = text
+    return arguments
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(filter(None, texts)))

@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 
 from torch_google.tpu.profiler.operator_names import name_operators
+from torch_google.tpu.profiler.origins import recorded
 from torch_google.tpu.profiler.ranges import ranges
 from torch_google.tpu.runtime import memory_history
 
@@ -82,8 +83,10 @@ def trace(directory: str | os.PathLike[str], *, python: bool = False) -> Iterato
 
     The trace contains each operator's program, named after the operator (`jit(aten_mm)`), the
     kernels of fused programs, named after the operators that they compute, and all
-    torch.profiler.record_function ranges, including those of optimizers. `python` adds calls to
-    Python functions, which is slow. On exit, the block waits for the devices.
+    torch.profiler.record_function ranges, including those of optimizers. In the Perfetto trace,
+    the kernels of fused programs also have the modules and source lines of their operators.
+    `python` adds calls to Python functions, which is slow. On entry and on exit, the block waits
+    for the devices.
 
     Raises RuntimeError if a trace is already running in this process.
     """
@@ -92,6 +95,7 @@ def trace(directory: str | os.PathLike[str], *, python: bool = False) -> Iterato
     where = Path(directory)
     where.mkdir(parents=True, exist_ok=True)
     torch.tpu.init()
+    _synchronize()  # the trace must not contain the end of earlier programs
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level = int(python)
     with _lock:
@@ -106,7 +110,7 @@ def trace(directory: str | os.PathLike[str], *, python: bool = False) -> Iterato
         _running.append(where)
     trace = Trace(where)
     try:
-        with ranges():
+        with ranges(), recorded() as recording:
             yield trace
             _synchronize()
     finally:
@@ -114,7 +118,7 @@ def trace(directory: str | os.PathLike[str], *, python: bool = False) -> Iterato
             _running.clear()
             jax.profiler.stop_trace()
     trace.ended(_newest(where))
-    name_operators(trace.perfetto)
+    name_operators(trace.perfetto, recording)
 
 
 def _refuse(running: list[Path]) -> None:

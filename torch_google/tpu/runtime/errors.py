@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, NoReturn
 
 import torch
@@ -94,6 +94,16 @@ def users_level() -> int:
     while frame.f_back is not None and not _is_users(frame.f_code.co_filename):
         level, frame = level + 1, frame.f_back
     return level
+
+
+def frame_kind(code: CodeType) -> int:
+    """Return 1 for the user's code, 2 for the function that runs autograd, and 0 for a library's.
+
+    C++ uses the numbers to find the line of an operator (`../csrc/origin.h`).
+    """
+    if code is _engine_run_backward.__code__:
+        return 2
+    return int(_is_users(code.co_filename))
 
 
 def _users_line(frame: FrameType | None) -> str | None:

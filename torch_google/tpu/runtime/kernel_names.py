@@ -1,25 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
 """The torch operators of the kernels of fused programs, for traces.
 
-A fused program computes each operator in a scope with the operator's name. XLA keeps the scopes in
-the compiled program, and so does the compile cache. They are read only when a trace ends.
+A fused program computes each operator in a scope with the operator's position in the trace and its
+name. XLA keeps the scopes in the compiled program, and so does the compile cache. They are read
+only when a trace ends.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection
+from typing import NamedTuple
 
 from torch_google.tpu.program import hlo
 
 _FUNCTION = "fused_"
 _PREFIX = "op:"
-_SCOPE = re.compile(rf"{_PREFIX}([\w.]+)")
+_SCOPE = re.compile(rf"{_PREFIX}(\d+):([\w.]+)")
+# Instructions that only compute what the called computations compute.
+_CALLS = ("fusion", "call", "while", "conditional")
 
 
-def scope(operator: str) -> str:
+class Operator(NamedTuple):
+    """An operator of a fused program: its position in the trace, and its name."""
+
+    position: int
+    name: str
+
+
+def scope(position: int, operator: str) -> str:
     """Return the name of the scope in which a fused program computes an operator."""
-    return _PREFIX + re.sub(r"[^\w.]", "_", operator.removeprefix("aten::"))
+    name = re.sub(r"[^\w.]", "_", operator.removeprefix("aten::"))
+    return f"{_PREFIX}{position}:{name}"
 
 
 def function(fingerprint: str) -> str:
@@ -27,7 +40,12 @@ def function(fingerprint: str) -> str:
     return f"{_FUNCTION}{fingerprint.rpartition(' ')[2][:12]}"
 
 
-def of_modules(modules: Collection[str]) -> dict[str, dict[str, tuple[str, ...]]]:
+def module(fingerprint: str) -> str:
+    """Return the name of a fused program's HLO module."""
+    return f"jit_{function(fingerprint)}"
+
+
+def of_modules(modules: Collection[str]) -> dict[str, dict[str, tuple[Operator, ...]]]:
     """Map the names of fused programs' modules to their kernels and those kernels' operators.
 
     The programs are found among those that the devices hold, because C++ keeps only the function
@@ -36,7 +54,7 @@ def of_modules(modules: Collection[str]) -> dict[str, dict[str, tuple[str, ...]]
     import jax  # lazily, because registering the device imports this module, and must stay fast
 
     names = {name for name in modules if name.startswith(f"jit_{_FUNCTION}")}
-    kernels: dict[str, dict[str, tuple[str, ...]]] = {}
+    kernels: dict[str, dict[str, tuple[Operator, ...]]] = {}
     clients = {id(device.client): device.client for device in jax.local_devices()}
     for client in clients.values() if names else ():
         for executable in client.live_executables():
@@ -48,7 +66,7 @@ def of_modules(modules: Collection[str]) -> dict[str, dict[str, tuple[str, ...]]
     return kernels
 
 
-def operators(text: str) -> dict[str, tuple[str, ...]]:
+def operators(text: str) -> dict[str, tuple[Operator, ...]]:
     """Map the instructions in the text of a program to the operators that they compute."""
     computations = {
         name: list(filter(None, map(hlo.Instruction.parsed, lines)))
@@ -58,15 +76,28 @@ def operators(text: str) -> dict[str, tuple[str, ...]]:
         name: [each for instruction in instructions for each in _own(instruction)]
         for name, instructions in computations.items()
     }
+    # XLA can make several instructions call one computation. Its scopes are then those of one of
+    # these instructions.
+    calls = Counter(
+        name
+        for instructions in computations.values()
+        for instruction in instructions
+        for name in instruction.called
+    )
     names = {}
     for instructions in computations.values():
         for instruction in instructions:
-            called = [each for name in instruction.called for each in inner.get(name, ())]
+            called = [
+                each
+                for name in instruction.called
+                if instruction.opcode in _CALLS and calls[name] == 1
+                for each in inner.get(name, ())
+            ]
             if called or _own(instruction):
                 names[instruction.name] = tuple(dict.fromkeys(called or _own(instruction)))
     return names
 
 
-def _own(instruction: hlo.Instruction) -> list[str]:
+def _own(instruction: hlo.Instruction) -> list[Operator]:
     """Return the operator in whose scope an instruction was traced, if any."""
-    return _SCOPE.findall(instruction.scope)[-1:]
+    return [Operator(int(at), name) for at, name in _SCOPE.findall(instruction.scope)[-1:]]

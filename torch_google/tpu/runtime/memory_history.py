@@ -5,35 +5,21 @@ from __future__ import annotations
 
 import pickle
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
-from weakref import WeakKeyDictionary
 
 import torch
-from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from torch_google.tpu import _C
-from torch_google.tpu.runtime import memory_owners
+from torch_google.tpu.runtime import memory_owners, module_names
 from torch_google.tpu.runtime.device_index import DeviceLike, index_of
 
 _FRAMES = 60  # the maximum number of frames per stack, as in torch
 _Frames = list[dict[str, Any]]
 
 
-class _Modules(threading.local):
-    """The modules whose `forward` is running in a thread, from the outermost to the innermost."""
-
-    def __init__(self) -> None:
-        self.names: dict[int, str] = {}
-        self.labels: list[str] = []
-
-
-_modules = _Modules()
-_names: WeakKeyDictionary[torch.nn.Module, dict[int, str]] = WeakKeyDictionary()
-_hooks: list[Any] = []
 _annotations: list[dict[str, Any]] = []
 
 
@@ -58,20 +44,14 @@ def _record_memory_history(
         raise ValueError(f"tpu: stacks={stacks!r}; use 'python' or 'all', which are the same")
     if max_entries < 1:
         raise ValueError(f"tpu: max_entries={max_entries}; use 1 or more")
-    for hook in _hooks:
-        hook.remove()
-    _hooks.clear()
+    module_names.stop("memory history")
     _annotations.clear()
-    _names.clear()
-    _modules.labels.clear()
-    _C.set_memory_label("")
     if enabled is None:
         _C.start_memory_history(0, 0)
         return
     entries = 1 if enabled == "state" else min(max_entries, sys.maxsize)
     _C.start_memory_history(entries, 0 if context is None else _FRAMES)
-    _hooks.append(register_module_forward_pre_hook(_enter))
-    _hooks.append(register_module_forward_hook(_leave, always_call=True))
+    module_names.start("memory history")
 
 
 def _snapshot(device: DeviceLike = None) -> dict[str, Any]:
@@ -165,33 +145,3 @@ def _segment(index: int, address: int, size: int, label: str, frames: _Frames) -
 
 def _frames(frames: list[tuple[str, str, int]]) -> _Frames:
     return [{"filename": file, "name": name, "line": line} for file, name, line in frames]
-
-
-def _enter(module: torch.nn.Module, args: Any) -> None:
-    if torch.compiler.is_compiling():
-        return
-    labels = _modules.labels
-    if not labels:
-        _modules.names = _names_in(module)
-    # A module that is not a submodule of the outermost one is labeled with its class name.
-    labels.append(_modules.names.get(id(module), type(module).__name__))
-    _C.set_memory_label(labels[-1])
-
-
-def _leave(module: torch.nn.Module, args: Any, output: Any) -> None:
-    if torch.compiler.is_compiling():
-        return
-    labels = _modules.labels
-    if labels:  # the recording may have started inside the module
-        labels.pop()
-    _C.set_memory_label(labels[-1] if labels else "")
-
-
-def _names_in(root: torch.nn.Module) -> dict[int, str]:
-    names = _names.get(root)
-    if names is None:
-        kind = type(root).__name__
-        names = _names[root] = {
-            id(module): f"{kind}.{name}" if name else kind for name, module in root.named_modules()
-        }
-    return names

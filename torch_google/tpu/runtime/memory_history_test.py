@@ -7,6 +7,7 @@ import gc
 import pickle
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -240,9 +241,10 @@ def test_the_replay_finds_the_peak() -> None:
 
 
 def test_modules_of_a_compiled_graph_are_not_hooked() -> None:
-    _record(max_entries=sys.maxsize)
     network = _Net().to("tpu")
     compiled = torch.compile(network, fullgraph=True)
     x = torch.ones(4, 64, device="tpu")
-    with torch.no_grad():
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.filterwarnings("error", ".*global hooks")
+        _record(max_entries=sys.maxsize)
         assert torch.allclose(compiled(x).cpu(), network(x).cpu(), atol=1e-5)
