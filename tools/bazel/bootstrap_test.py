@@ -105,7 +105,7 @@ def test_two_starts_at_once_set_up_once(door: Door, tmp_path: Path) -> None:
     (door.tools / "go").touch()
     assert [process.communicate(timeout=300)[0] for process in processes] == ["started\n"] * 2
     assert sum("waiting for another bazelw" in log.read_text() for log in logs) == 1
-    # The two processes probe `bazel` only once, and then each runs it once.
+    # Only one of the two processes probes `bazel`. Then each process runs it once.
     assert len((door.tools / "probes").read_text()) == 1 + 2
 
 

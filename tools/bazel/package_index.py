@@ -29,7 +29,7 @@ class PackageIndex:
     providers: Mapping[str, str] = field(default_factory=dict)
 
     def libraries_below(self, roots: Iterable[str]) -> list[str]:
-        """Return a sorted list of the shared-library packages that `roots` need, even indirectly.
+        """Return the shared-library packages that `roots` need, directly or indirectly, sorted.
 
         Only dependencies in the `libs` section are followed, because Bazel's other dependencies
         (compilers, a JDK, documentation) are not needed to run it. If this misses a library, the
@@ -52,7 +52,10 @@ class PackageIndex:
 
 
 def parse(dump: str, *, names: Iterable[str]) -> PackageIndex:
-    """Parse the output of `apt-cache dumpavail`, keeping packages in `names` and all libraries."""
+    """Parse the output of `apt-cache dumpavail`.
+
+    Packages that are neither libraries nor in `names` are omitted.
+    """
     selected = set(names)
     packages: dict[str, Package] = {}
     providers: dict[str, str] = {}
