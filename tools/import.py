@@ -20,9 +20,9 @@ _TARGET = "//tools/importer:import"
 _BUILT = os.path.join(_WORKSPACE, "bazel-bin", "tools", "importer", "import")
 _ENVIRONMENT = 3  # the importer's exit status if the environment fails
 
-# A file that contains the script that starts the last-built importer, and the state of the build
-# inputs before that build. The file is in Bazel's output tree, so it does not exist after `bazel
-# clean` or a build with other options. The importer is then rebuilt.
+# This file stores the start script of the last-built importer, and the state of the build inputs
+# before that build. The file is in Bazel's output tree, so it does not exist after `bazel clean` or
+# a build with other options. The importer is then rebuilt.
 _STAMP = _BUILT + ".start"
 # The folders that contain all build inputs, except for the files next to MODULE.bazel.
 # start_inputs_test compares them with Bazel's own list.
@@ -91,7 +91,7 @@ def _build() -> tuple[str, str]:
 
 
 def _state_of_inputs() -> str:
-    """Return the path and state of all files that the build may read, or "" on an error."""
+    """Return the path and state of each file that the build may read, or "" on an error."""
     try:
         rows = [*_files(_WORKSPACE, deep=False)]
         for folder in FOLDERS:

@@ -241,7 +241,7 @@ def test_deltas_that_lie_take_little_memory(delta: binary.Side, message: str) ->
         ("/x", True),
         ("../../../x", True),
         ("y/../../../x", True),
-        ("d/../x", True),  # `d` may be a link to the top of the tree, so that `..` leaves it
+        ("d/../x", True),  # `d` may be a link to the root of the tree, so that `..` leaves it
     ],
 )
 def test_links(target: str, leads_out: bool) -> None:

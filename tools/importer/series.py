@@ -69,12 +69,12 @@ class Patch:
 
     @property
     def budget(self) -> Budget | None:
-        """The parsed Budget header, such as `12` or `12 lines, 2 files`."""
+        """The parsed Budget header, such as `12` or `12 lines, 2 files`; None if there is none."""
         return _budget(self.header["Budget"]) if "Budget" in self.header else None
 
     @property
     def expires(self) -> datetime.date | None:
-        """The day by which the patch must be reviewed."""
+        """The day by which the patch must be reviewed; None if the header has no Expires date."""
         text = self.header.get("Expires")
         return datetime.date.fromisoformat(text) if text else None
 

@@ -3,7 +3,7 @@
 
 A compressed tar does not support random access, so it is rewritten as a zip in one pass, using
 little memory. Nothing is extracted to disk. The zip preserves the archive's file names. Its comment
-records the top directory, which is not part of the tree, and the commit if the archive records it.
+records the top-level directory, which is not part of the tree, and the commit if it is known.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ def _plain(path: str) -> str:
 def _top(paths: dict[str, str]) -> str:
     """Return the directory that contains all files, with a trailing slash; "" if there is none.
 
-    A Python package does not count as a top directory.
+    A Python package does not count as a top-level directory.
     """
     first, _, rest = next(iter(paths)).partition("/")
     around = f"{first}/"

@@ -194,7 +194,7 @@ def test_any_tree_comes_back(
         _file(f"top/{path}", data, 0o755 if executable else 0o644)
         for path, (data, executable) in files.items()
     ]
-    # `other/` next to `top/` means that the archive has no top directory to strip.
+    # `other/` next to `top/` means that the archive has no top-level directory to strip.
     archive = _open(_tar(directory / "a.tar", *members, _file("other/x")), directory / "out.zip")
     assert set(archive.paths()) == {"other/x", *(f"top/{path}" for path in files)}
     for path, (data, executable) in files.items():

@@ -28,8 +28,8 @@ class Access(enum.Enum):
     """The ways to access the workspace. A command module may set ACCESS; the default is WRITES."""
 
     READS = "reads"  # the command only reads, so others may run at the same time
-    WRITES = "writes"  # the command runs alone, after main() has completed a half-published tree
-    UNDOES = "undoes"  # the command runs alone, and itself rolls back a half-published tree
+    WRITES = "writes"  # the command runs alone, after main() has finished an interrupted write
+    UNDOES = "undoes"  # the command runs alone, and itself rolls back an interrupted write
 
 
 class Scope(enum.Enum):

@@ -159,7 +159,7 @@ def _guarded(command: Command, args: argparse.Namespace, context: Context) -> Ex
 
 
 def _called_from() -> Path:
-    """Return the caller's working directory, before tools/import.py and Bazel changed it."""
+    """Return the user's working directory, even if Bazel or tools/import.py has changed it."""
     directories = (
         os.environ.get(name) for name in ("IMPORT_PY_CALLED_FROM", "BUILD_WORKING_DIRECTORY")
     )

@@ -56,7 +56,7 @@ def resume(context: Context, unfinished: Unfinished) -> tuple[Release, SeriesEdi
 
 
 def inputs_of(edit: SeriesEdit) -> dict[str, object]:
-    """Return the inputs to store. Messages refer to the tree by the input `source`."""
+    """Return the inputs to store, including `source`, which the `status` command displays."""
     return {**edit.as_json(), "source": edit.name}
 
 

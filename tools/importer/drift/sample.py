@@ -57,7 +57,7 @@ def upstream(label: str, **texts: str | None) -> PartialSnapshot:
 
 
 def write_series(root: Path, *, label: str = "v1") -> Series:
-    """Write a series of one patch per file, and its base, to `root`/`label`; return it."""
+    """Write a series of one patch per file to `root`/`label`, with its base; return the series."""
     base = upstream(label)
     directory = root / label
     directory.mkdir(parents=True)

@@ -102,7 +102,7 @@ def _changes(before: Snapshot, after: Files, patch: Patch | None) -> list[Change
 
 
 def _order(patch: Patch | None) -> dict[str, int]:
-    """Return the position of each path in the patch, to sort its changes in the same order."""
+    """Return the position of each path in the patch, so that new changes keep the patch's order."""
     if patch is None:
         return {}
     return {path: index for index, diff in enumerate(patch.files) for path in diff.paths}

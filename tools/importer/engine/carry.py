@@ -271,7 +271,10 @@ class _Work:
         return self.ours[path] if path in self.ours else self.new.read(path)
 
     def look_for(self, path: str, new_path: str) -> tuple[str, Blob | None, str]:
-        """Find the path to which upstream moved a file. The patch's own new name is tried first."""
+        """Return the path to which upstream moved a file, the file there, and a note.
+
+        The patch's own new name is tried first. If no file matches, return `path`, None and a note.
+        """
         if new_path != path and self.read(new_path) is not None:
             return new_path, self.read(new_path), "upstream has it under the patch's new name"
         match = self.moved_to(path)

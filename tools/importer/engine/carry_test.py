@@ -451,7 +451,7 @@ def test_what_remains_of_a_patch_stays_though_one_file_is_unseen(tmp_path: Path)
 
 
 def test_from_an_origin_that_lacked_a_file(tmp_path: Path) -> None:
-    """Without a recorded base of its file, a patch applies exactly, or the import stops."""
+    """If the base of its file is not recorded, a patch applies exactly, or the import stops."""
     files: Texts = {"a.py": _TEXT, "csrc/c.h": _TEXT}
     scenario = make_scenario(tmp_path, files, {"p": dict.fromkeys(files, _PATCHED)})
     (tmp_path / "base.json").unlink()

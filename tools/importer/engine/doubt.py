@@ -4,8 +4,8 @@
 The text of a file does not show which of several identical lines was removed. Suppose upstream
 deletes one of three identical blocks, and the patch deletes lines of one of them. If both changed
 the same block, the patch has landed; if not, it must still be applied. A merge picks one alignment
-of the versions. This module tries all other alignments between
-lines that are unique in all versions, and compares their results.
+of the versions. Between lines that are unique in all versions, this module tries all other
+alignments and compares the merge results.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Aligning a file with thousands of lines in pieces does not change the result."""
+"""Files with thousands of lines are aligned piece by piece, and still merge correctly."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test support: strategies for small trees with unusual but realistic names and modes."""
+"""Test support: Hypothesis strategies for small trees with odd but realistic names and modes."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Change:
 
 
 def render_patch(header: bytes, changes: Sequence[Change | bytes], *, context: int = 3) -> bytes:
-    """Return a patch file: `header`, an empty line, and the diffs of `changes` in their order.
+    """Return a patch file: `header`, an empty line, and the diffs of `changes`, in order.
 
     A change given as bytes is a finished diff, and is copied verbatim. Unchanged files are omitted.
     The output depends only on the input: it has no timestamps, no section headings after the second

@@ -84,7 +84,10 @@ def learn(files: Sequence[FileResult], decision: Resolved) -> Settlement | None:
 def recall(
     files: Sequence[FileResult], settlements: Settlements
 ) -> tuple[Settlement, Resolved] | None:
-    """Return the stored resolution of a patch's conflicts, and the files that result from it."""
+    """Return the stored resolution of a patch's conflicts, and the files that result from it.
+
+    Returns None if there is no resolution, or if it cannot be applied.
+    """
     stopped = [file for file in files if file.outcome.stops]
     settlement = settlements.get(_key_of(stopped) or "")
     if settlement is None or len(settlement.answers) != len(stopped):

@@ -13,10 +13,11 @@ from tools.importer.engine.marks import Mark
 
 @dataclass(frozen=True)
 class Stretch:
-    """base[start:stop], which is ours[ours_start:ours_stop] upstream and theirs[begin:end] patched.
+    """A range of the base that the patch changes, with its upstream and patched versions.
 
-    `ours` and `theirs` are the changes that each side made in this range. If `same` is true,
-    upstream's version contains all of the patch's changes, so it is kept.
+    The versions are base[start:stop], ours[ours_start:ours_stop] (upstream) and theirs[begin:end]
+    (patched). The fields `ours` and `theirs` are the changes that each side made in this range. If
+    `same` is true, upstream's version contains all of the patch's changes, so it is kept.
     """
 
     start: int

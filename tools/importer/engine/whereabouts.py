@@ -34,12 +34,12 @@ def whereabouts(
     others: Mapping[str, Text],
     elsewhere: Callable[[], Iterable[tuple[str, Text]]],
 ) -> str:
-    """Return a note that says where upstream has the lines that conflicting hunks change, or "".
+    """Return a note that says where upstream has the lines that conflicting hunks change.
 
-    `ours` is the new tree's file; None if upstream deleted it. `others` are the patch's other
-    files. `elsewhere` yields files outside the patch; it is called only if `others` do not contain
-    the lines. A match needs three significant lines, or two in a run of at least half of the hunk,
-    and must be unique.
+    The note is "" if there is no match. `ours` is the new tree's file; None if upstream deleted it.
+    `others` are the patch's other files. `elsewhere` yields files outside the patch; it is called
+    only if `others` do not contain the lines. A match needs three significant lines, or two in a
+    run of at least half of the hunk, and must be unique.
     """
     stopped: list[Hunk] = []
     for hunk in hunks:

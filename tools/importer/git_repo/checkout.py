@@ -201,7 +201,7 @@ class Checkout:
         return status.st_mode, status.st_size, status.st_mtime_ns, status.st_ino
 
     def _entries(self, looks: Mapping[str, _Seen]) -> dict[str, TreeEntry | None]:
-        """Return the entries that git would record for the files in the working tree."""
+        """Return the entries that git would record for files on disk; None for a missing file."""
         entries: dict[str, TreeEntry | None] = dict.fromkeys(looks)
         for path, status in looks.items():
             if status is None:
@@ -258,7 +258,7 @@ class Checkout:
         self.repository.git.run(
             "update-index", "-z", "--index-info", data=index_info(entries), variables=index
         )
-        # --all writes all files of the temporary index, and --prefix puts them in the staging
+        # --all writes all files in the temporary index, and --prefix puts them in the staging
         # directory.
         self.repository.git.run(
             "checkout-index", "--all", "--quiet", f"--prefix={aside}/files/", variables=index

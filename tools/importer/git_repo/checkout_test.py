@@ -41,7 +41,7 @@ def test_only_what_changed_is_written_and_what_upstream_deleted_goes(repo: Path)
     bring(repo, source(TREE))
     for path in (repo / AT).rglob("*"):
         os.utime(path, ns=(10**18, 10**18), follow_symlinks=False)
-    git(repo, "status")  # this makes git store the file times in its index
+    git(repo, "status")  # this makes git store the files' timestamps in its index
     after = {
         **TREE,
         "torch/__init__.py": Blob(b"import torch.nn\n", EXECUTABLE),

@@ -88,7 +88,7 @@ class Upstream:
 
 
 class _Wheel(DictSnapshot):
-    """A tree without upstream's tests, like a wheel."""
+    """A tree without upstream's tests, like the tree of a wheel."""
 
     def __init__(self, snapshot: CommitSnapshot) -> None:
         files = {path: snapshot.read(path) for path in snapshot.paths() if "test" not in path}

@@ -116,7 +116,10 @@ def problem(
 
 
 def person_setting(directory: Path, key: str) -> str | None:
-    """Return a setting from the user's git configuration, which a `Client` ignores by default."""
+    """Return a setting from the user's git configuration; None if it is unset or empty.
+
+    A `Client` ignores this configuration by default.
+    """
     process = _runner(directory).execute(
         # --null allows values with newlines. --includes follows included files, as git itself does.
         ["git", "config", "--null", "--includes", "--get", key],

@@ -127,7 +127,10 @@ def _expression(glob: str) -> str:
 
 
 def _escape(path: str, links: Mapping[str, str]) -> str | None:
-    """Return how a symlink leaves the tree, or None. Follow chains of links as the kernel does."""
+    """Return a description of where a symlink leaves the tree, or None if it does not.
+
+    Chains of links are followed as the kernel does.
+    """
     resolved: list[str] = path.split("/")[:-1]
     todo = links[path].split("/")
     if links[path].startswith("/"):

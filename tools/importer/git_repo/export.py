@@ -180,7 +180,7 @@ class _Branches:
         name = ref.removeprefix("refs/heads/")
         if old and self._same(old, tree, message):
             return State.UNCHANGED, "", old
-        # Replacing a branch that is still at the commit of its last export discards no user's work.
+        # Replacing a branch that is still at the commit of its last export discards no user edits.
         record = _RECORD + name
         recorded = repository.find(record)
         if old and not self.offer.force and old != recorded:

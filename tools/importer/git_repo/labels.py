@@ -83,7 +83,10 @@ class Vendored:
 
 
 def last_vendored(repository: Repository, commit: str, destination: str) -> Vendored | None:
-    """Return the newest commit in the history of `commit` whose labels name `destination`."""
+    """Return the newest commit in the history of `commit` whose labels name `destination`.
+
+    Returns None if there is none.
+    """
     label = _SPECIAL.sub(r"\\\g<0>", f"Imported-At: {destination}")
     skip = 0
     while True:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A record, written before a ref update, with which the next run can complete a killed one."""
+"""A record, written before a ref update, from which the next run can complete the update."""
 
 from __future__ import annotations
 

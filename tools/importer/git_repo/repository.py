@@ -67,7 +67,10 @@ class Repository:
 
     @classmethod
     def open(cls, path: Path) -> Repository:
-        """Open the repository whose top directory is `path`. Raises UserError if it is not one."""
+        """Open the repository whose top-level directory is `path`.
+
+        Raises UserError if there is no such repository.
+        """
         path = path.resolve()
         if not path.is_dir():
             raise UserError(f"{path}: no such directory. Name a git repository")
@@ -85,7 +88,7 @@ class Repository:
 
     @property
     def path(self) -> Path:
-        """Return the directory by which messages refer to the repository."""
+        """Return the directory that identifies the repository in messages."""
         return self.work_tree or self.git_dir
 
     def find(self, name: str, kind: str = "commit") -> str | None:
@@ -320,7 +323,7 @@ class Repository:
 
 
 def is_repository(path: Path) -> bool:
-    """Return whether `path` is the top directory of a repository, bare or with a working tree."""
+    """Return whether `path` is the top-level directory of a repository, bare or not."""
     return (path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir())
 
 

@@ -58,7 +58,7 @@ class UpstreamHistory:
         self._report = report
 
     def find(self, reference: str) -> UpstreamChange:
-        """Return the change that `reference` names: a commit id or prefix, pull request or link.
+        """Return the change for `reference`: a commit id or prefix, a pull request, or a link.
 
         Raises UserError if it is unknown or ambiguous.
         """
@@ -153,11 +153,11 @@ class UpstreamHistory:
         return UpstreamChange(base, head, _title(first), link, number)
 
     def _landed(self, number: int, mains: Sequence[str]) -> str | None:
-        """Return the newest commit on main that merged the pull request, by any merge method.
+        """Return the newest commit on main that merged the pull request; None if there is none.
 
-        ghstack's and pytorch's bots write `Pull Request resolved:`, a squash merge ends the title
-        with `(#77)`, and a merge commit begins with `Merge pull request #77`. A commit that
-        mentions the number elsewhere is a different change.
+        All merge methods are recognized: ghstack's and pytorch's bots write `Pull Request
+        resolved:`, a squash merge ends the title with `(#77)`, and a merge commit begins with
+        `Merge pull request #77`. A commit that mentions the number elsewhere is a different change.
         """
         if not mains:
             return None

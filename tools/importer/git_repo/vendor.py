@@ -84,7 +84,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Edit:
-    """A file that was edited since it was vendored: its vendored and its current version."""
+    """A file that has been edited since it was vendored: its vendored and current versions."""
 
     path: str
     recorded: Blob | None
@@ -277,7 +277,7 @@ class _Vendoring:
         return entries
 
     def _plan(self, old: Files, new: Files) -> Plan | None:
-        """Plan and check the update of the working tree, before anything is changed."""
+        """Return a checked plan for updating the working tree; None if there is no checkout."""
         if self.checkout is None:
             return None
         return self.checkout.plan(changes_between(old, new, self.destination))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the locked wheels and Bazel modules, which have no METADATA files, and their licences.
+"""Read the locked wheels and Bazel modules, which have no METADATA files.
 
-Neither the lock files nor MODULE.bazel state licences, so third_party/licences.json does. The
-licence of a package that this file omits counts as unknown (NOASSERTION), never as free.
+Neither the lock files nor MODULE.bazel state licences, so third_party/licences.json does. If it
+omits a package, the package's licence counts as unknown (NOASSERTION).
 """
 
 from __future__ import annotations

@@ -91,9 +91,9 @@ def render_workspace(
 ) -> dict[str, bytes]:
     """Return every generated file, keyed by workspace path. `pins` override the projects' pins.
 
-    `added` is a project that is not in the workspace yet. A workspace with neither locks nor a bill
-    of materials has only its projects' METADATA. Raises UserError if an input is missing or cannot
-    be read.
+    `added` is a project that is not in the workspace yet. For a workspace with neither a lock file
+    nor a bill of materials, only the projects' METADATA is generated. Raises UserError if an input
+    is missing or cannot be read.
     """
     if not (workspace / SBOM).exists() and not (workspace / LOCK).exists():
         files: dict[str, bytes] = {}

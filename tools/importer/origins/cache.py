@@ -3,7 +3,7 @@
 
     files/<sha256>       archives as downloaded
     trees/<sha256>.zip   the tree of the archive with that hash, readable by path
-    names/<name>         the hash of a published file, which its origin never changes
+    names/<name>         the hash of a published file; an origin never changes such a file
     git/, apt/           state of these tools
     scratch/             unfinished files; leftovers of killed processes are deleted after a day
 

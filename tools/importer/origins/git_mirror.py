@@ -115,7 +115,10 @@ class GitMirror:
             self.read("update-ref", [f"refs/pinned/{commit}", commit])
 
     def expand(self, short: str) -> str | None:
-        """Return the full id of an abbreviated commit, or None. This requires a local origin."""
+        """Return the full id of an abbreviated commit; None if it is unknown or ambiguous.
+
+        If the origin is remote, the result is always None.
+        """
         if self.local is None:
             return None
         with self._cache.locked(self._lock), self._cache.writing():
@@ -246,7 +249,7 @@ def check_url(url: str) -> str:
 
 
 def is_repository(directory: Path) -> bool:
-    """Return whether `directory` is a git repository: bare, or the top of a working tree."""
+    """Return whether `directory` is a bare git repository, or the top level of a working tree."""
     return (directory / ".git").exists() or (
         (directory / "HEAD").is_file() and (directory / "objects").is_dir()
     )

@@ -36,14 +36,14 @@ _SOURCE_PLATFORMS = (
     ("manylinux_2_28_aarch64", "manylinux2014_aarch64"),
 )
 
-# This variable overrides the URL of the package index for builds without CUDA, here and in
+# This variable overrides the URL of the package index that hosts builds without CUDA, here and in
 # //third_party/pypi.
 _EXTRA_INDEX_VARIABLE = "TORCH_GOOGLE_TORCH_INDEX"
 
 
 @dataclass(frozen=True)
 class WheelSettings:
-    """The settings for a project's wheels. `local` is the local version of builds without CUDA."""
+    """The settings for a project's wheels. `local`: the local version label of CPU-only builds."""
 
     project: str
     local: str | None
@@ -304,7 +304,7 @@ def _plain(version: str) -> str:
 
 
 def _indexes(settings: WheelSettings) -> Iterator[str | None]:
-    """Yield None for the user's configured indexes, then the index named in the build's pin."""
+    """Yield None for the user's configured indexes, then the index for CPU-only builds, if any."""
     yield None
     index = os.environ.get(_EXTRA_INDEX_VARIABLE, settings.extra_index)
     if index:

@@ -91,7 +91,10 @@ def _imported(tree: ast.Module, root: str) -> bool:
 
 
 def _with_import(data: bytes, tree: ast.Module, target: str) -> bytes | None:
-    """Import `target`'s module before the first import that is not from __future__."""
+    """Insert an import of `target`'s module before the first import that is not from __future__.
+
+    Returns None if the file has no line at which to insert it.
+    """
     module = target.rpartition(".")[0]
     starts = line_starts(data)
     line = 1

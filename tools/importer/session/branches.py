@@ -43,7 +43,7 @@ def read_branches(project: Project) -> dict[str, Last]:
 
 
 def last_of(project: Project, ref: str | None) -> Last | None:
-    """Return the last import from the branch `ref`, if its patch series still exists."""
+    """Return the last import from the branch `ref`; None if its patch series does not exist."""
     last = read_branches(project).get(_branch(ref)) if ref else None
     return last if last and (project.series_of(last.label) / "series").is_file() else None
 

@@ -41,7 +41,7 @@ def killed_at(number: int, action: Callable[[], object]) -> bool:
 def failing_at(number: int, code: int, action: Callable[[], object]) -> BaseException | None:
     """Run `action` with OSError(`code`) raised by its `number`-th call in CALLS, and only there.
 
-    Return the exception that `action` raised, or None.
+    Return the exception that `action` raised, or None if it succeeded.
     """
 
     def fail() -> NoReturn:
@@ -59,7 +59,7 @@ def failing_at(number: int, code: int, action: Callable[[], object]) -> BaseExce
 
 
 def disk_full_at(number: int, action: Callable[[], object]) -> BaseException | None:
-    """Run `action` with a full disk (ENOSPC) at its `number`-th call in CALLS."""
+    """Like `failing_at`, with the error for a full disk (ENOSPC)."""
     return failing_at(number, errno.ENOSPC, action)
 
 

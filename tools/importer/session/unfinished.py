@@ -64,7 +64,10 @@ class Unfinished:
 
 
 def read_unfinished(state: Path) -> Unfinished | None:
-    """Return the unfinished command's state, or None. Raises UserError if state.json is invalid."""
+    """Return the unfinished command's state, or None if every command has finished.
+
+    Raises UserError if state.json is invalid.
+    """
     file = state / STATE_FILE
     try:
         data = json.loads(file.read_bytes())
