@@ -2,7 +2,7 @@
 """Write a layer: a tar file, compressed with zstd, whose bytes depend only on its entries.
 
 All timestamps are 0, and the names are sorted. The file is compressed in frames of a fixed size, so
-memory does not grow with the layer. Every zstd decoder reads the frames as one stream.
+memory use does not grow with the layer. Every zstd decoder reads the frames as one stream.
 """
 
 from __future__ import annotations
