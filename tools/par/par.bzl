@@ -158,7 +158,7 @@ def _test(name, srcs, deps, data, imports, static_extensions, packed, sample, ar
     tags = kwargs.get("tags", [])
     if sample > 1 or "@pypi//hypothesis" in deps:
         # Without --config=full, this target runs only some of its cases, or fewer examples of each
-        # property. The tag `budget` tells CI to run it in full as well.
+        # property test. The tag `budget` tells CI to run it in full as well.
         tags = depset(tags + ["budget"]).to_list()
         kwargs["tags"] = tags
     arguments += ", sample=%d, in_full_run=%s" % (sample, "budget" in tags or "full" in tags)

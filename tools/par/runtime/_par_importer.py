@@ -150,8 +150,8 @@ class Loader:
         """Return the path on disk of a file under the import root, and unpack it if needed.
 
         Native libraries are always unpacked. Headers and linker scripts are unpacked when a path to
-        them, or to a directory above them, is first requested. Raises OSError if no directory is
-        writable.
+        them, or to one of their parent directories, is first requested. Raises OSError if no
+        directory is writable.
         """
         from par_runtime import unpack
 
@@ -257,7 +257,10 @@ class Finder:
         return None
 
     def _package_again(self, name):
-        """Return a spec for the name `package.__init__`, which torch's C++ code imports."""
+        """Return a spec for the name `package.__init__`, which torch's C++ code imports.
+
+        Returns None if the PAR contains no such package.
+        """
         real = name.rpartition(".")[0]
         row = self.runtime.modules.get(real)
         if row is None or not row[2]:
@@ -266,7 +269,10 @@ class Finder:
         return self._module_spec(name, (row[0], row[1], False), loader)
 
     def aliased(self, name, directory):
-        """Return a spec for a module in `directory` that is imported under the name `name`."""
+        """Return a spec for a module in `directory` that is imported under the name `name`.
+
+        Returns None if no packed bundle contains the module.
+        """
         for bundle in self.runtime.bundles:
             if not bundle.on_disk and directory.startswith(bundle.virtual_root + "/"):
                 package = directory[len(bundle.virtual_root) + 1 :].replace("/", ".")

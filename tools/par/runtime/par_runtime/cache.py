@@ -76,7 +76,7 @@ def _candidates() -> Iterator[str]:
 
 
 def _problem(directory: str) -> str | None:
-    """Create `directory` if needed. Return why it is unusable as a cache, or None."""
+    """Create `directory` if needed. Return why it cannot be a cache, or None if it can."""
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)
         status = os.lstat(directory)

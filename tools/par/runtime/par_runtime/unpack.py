@@ -19,7 +19,7 @@ from par_runtime import adjustments, cache, files, memory
 if TYPE_CHECKING:
     from _par_importer import Bundle
 
-_BATCH = 200  # the most files to have open at once
+_BATCH = 200  # the maximum number of files to have open at once
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _refused: set[str] = set()  # directories in which unpacking failed in this process
 
