@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read test results: the events of one `bazel test`, and pytest's result file for each target.
+"""Read test results: the events of a `bazel test` run, and each target's pytest result file.
 
 This module may import only the standard library, directly or indirectly, because the host's python3
 runs it even after a failed build.
