@@ -33,8 +33,8 @@ PROGRAM_PACKAGES = (
     "openjdk-21-jre-headless",
     "patchelf",
 )
-# The prefix contains the shared libraries that these packages depend on. It omits those of the JRE,
-# because Bazel's server loads no fonts, images or smart cards.
+# The prefix contains the shared libraries that these packages depend on. It omits those that only
+# the JRE depends on, because Bazel's server loads no fonts, images or smart cards.
 LIBRARY_ROOTS = ("bazel-bootstrap", "libzstd-jni1", "patchelf")
 
 # The class path of Bazel's server, in order, with the Debian package that contains each jar.
@@ -98,7 +98,7 @@ class PrefixError(Exception):
 
 
 def wanted_packages() -> list[str]:
-    """Return the packages to download, not including the shared libraries of LIBRARY_ROOTS."""
+    """Return the packages to download, except the shared libraries that LIBRARY_ROOTS need."""
     return sorted({*PROGRAM_PACKAGES, *JARS.values()})
 
 
