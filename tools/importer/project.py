@@ -49,7 +49,7 @@ class Licence:
 
 @dataclass(frozen=True)
 class Labels:
-    """Patterns for the names of patch series directories, for releases and for branch commits."""
+    """Name patterns of patch series directories: one for releases and one for branch commits."""
 
     release: str = "{tag}"
     branch: str = "{commit}"

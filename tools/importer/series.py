@@ -46,7 +46,10 @@ class SeriesError(UserError):
 
 @dataclass(frozen=True)
 class Budget:
-    """The maximum number of lines that a patch may add, and of files it may touch (None: any)."""
+    """The maximum number of lines that a patch may add, and of files that it may touch.
+
+    None means that the number of files is not limited.
+    """
 
     lines: int
     files: int | None = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vendor: commit the patched tree to a monorepo as one commit with labels."""
+"""vendor: commit the patched tree to a monorepo as one commit with labels (see labels.py)."""
 
 from __future__ import annotations
 

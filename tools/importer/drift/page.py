@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The drift table as a self-contained HTML page, without scripts, requests or fonts.
+"""The drift table as a self-contained HTML page, without scripts, network requests or web fonts.
 
 `_text` escapes all text from upstream and from patches. The content security policy of the page is
 a second line of defense.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Enumerate all possible alignments of the two versions of a short edit.
+"""Enumerate all possible alignments of the old and new text of a short edit.
 
 An alignment chooses the old lines that the new text kept, as many as possible. Any one
 of several identical lines may be the one that was kept.

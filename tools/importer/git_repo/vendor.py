@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commit a patched upstream tree to a monorepo, as one commit with labels.
+"""Commit a patched upstream tree to a monorepo, as one commit with labels (see labels.py).
 
 Vendoring first writes objects that no ref points at, then publishes them by moving one ref. If the
 process is killed at any point, the branch has either the old or the new tree, and the next run

@@ -38,7 +38,7 @@ class CacheProblem(EnvironmentProblem):
 
 @dataclass(frozen=True)
 class Cache:
-    """A cache directory, safe for concurrent processes."""
+    """A cache directory that concurrent processes can safely use."""
 
     root: Path
 

@@ -66,7 +66,7 @@ def wheel_settings(project: Project) -> WheelSettings | None:
 
 
 def setting(project: Project, kind: str, key: str) -> str:
-    """Return a setting of an origin. Raises a UserError naming the file and key if missing."""
+    """Return a setting of an origin. Raises a UserError naming file and key if it is missing."""
     try:
         return project.origins[kind][key]
     except KeyError:

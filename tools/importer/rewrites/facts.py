@@ -73,7 +73,7 @@ class Modules:
         return self._facts[key]
 
     def naming(self, tree: Tree, words: Collection[bytes]) -> list[str]:
-        """Return the paths of the files that contain at least one of the words."""
+        """Return the paths of the files that contain at least one of `words`."""
         known = [self._naming.setdefault(word, {}) for word in words]
         paths = []
         for path, data in tree.files.items():

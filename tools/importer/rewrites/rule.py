@@ -65,7 +65,8 @@ class Rule:
     def matches_in(self, label: str) -> Mapping[str, int]:
         """Return the expected number of matches per file, merged over all releases up to `label`.
 
-        A label that is not a release selects all releases; one older than all selects the oldest.
+        A label that is not a release selects all releases; a label older than all of them selects
+        the oldest.
         """
         order = sorted(self.expected, key=_age)
         upto = [name for name in order if _age(name) <= _age(label)] or order[:1]

@@ -32,7 +32,7 @@ def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SampleWheel:
 
 
 def next_release(sample: SampleWheel) -> OriginSnapshot:
-    """Create a wheel with one more file as v1.1, and open it."""
+    """Create a wheel for v1.1 that has one additional file, and open it."""
     sample.pack({**FILES, "torch/more.py": b"more = 1\n"})
     sha256 = file_digest(sample.wheel)
     with user_cache().scratch() as directory:
