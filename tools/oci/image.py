@@ -49,7 +49,7 @@ def build_image(output: Path, *, pars: list[Path], base: Path, settings: Setting
 
 
 def build_base(output: Path, *, libraries: list[Path], copyright_file: Path) -> Image:
-    """Write the layout of a base image with the C library and the users root and nonroot."""
+    """Write the layout of a base image that has the C library and the users root and nonroot."""
     directory = "/lib/x86_64-linux-gnu"
     user = program.USER
     files = {

@@ -22,7 +22,7 @@ def image() -> Image:
 
 
 def _statement(kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the manifest and the contents of the attestation of the given kind."""
+    """Return the manifest and contents of the attestation whose type is `kind`."""
     index = json.loads((_STATEMENTS / "index.json").read_text())
     (row,) = [row for row in index["manifests"] if row["artifactType"] == kind]
     manifest = json.loads(read_blob(_STATEMENTS, row))
