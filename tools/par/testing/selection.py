@@ -52,7 +52,7 @@ class Selection:
 
 
 def _sampled(items: list[pytest.Item], sample: int) -> list[pytest.Item]:
-    """Return one in `sample` cases of each test function, rounded up, in their original order.
+    """Return one in every `sample` cases of each test function, rounded up, in original order.
 
     The selection depends only on the cases' names, so it is the same on every machine.
     """
