@@ -8,7 +8,7 @@ import re
 
 from tools.presubmit import finding, tree
 
-# Empty files with these names are allowed, because their existence alone has a meaning.
+# Empty files with these names are allowed, because their mere existence is meaningful.
 _EMPTY_ON_PURPOSE = frozenset({"__init__.py", "BUILD", "WORKSPACE", "py.typed", ".gitkeep"})
 # The names of temporary files that editors, patch and merge tools, and our own atomic writes create
 # (ours are `.NAME.PID`, `.NAME.partial-...` and `NAME.part`).
