@@ -133,7 +133,7 @@ def _next(
         if beside and index % _PATCHED_EVERY_THIRD == 0 and beside[0] in lines:
             lines[lines.index(beside[0])] = f"    release_{number} = beside the patch\n"
         elif len(lines) > 20:
-            # This cannot conflict, because no patch changes the last six lines.
+            # This change cannot conflict, because no patch changes the last six lines.
             lines[-2] = f"    release_{number} = at the end\n"
         lines[1:1] = [f"    release_{number}_{n} = new\n" for n in range(1 + chance.randrange(4))]
         yield path, "".join(lines)

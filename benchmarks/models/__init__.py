@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare models of libraries on the tpu device with their peers; see README.md."""
+"""Benchmark of libraries' models on the tpu device, compared with other programs; see README.md."""

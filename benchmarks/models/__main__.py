@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare models of libraries in several programs, and write a file of results after each row.
+"""Compare libraries' models in several programs, and update a results file after each row.
 
     python -m benchmarks.models --json=FILE                     all rows that FILE lacks
-    python -m benchmarks.models --json=FILE 'timm/*:train'      those of them that match
-    python -m benchmarks.models --json=FILE --again 'timm/*'    also if FILE has them
+    python -m benchmarks.models --json=FILE 'timm/*:train'      only those that match the pattern
+    python -m benchmarks.models --json=FILE --again 'timm/*'    even if FILE already has them
     python -m benchmarks.models --list                          print the names of the rows
 
 A pattern is LIBRARY/MODEL, LIBRARY/MODEL:KIND or LIBRARY/MODEL:KIND:PROGRAM.
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
 
 
 def chosen(patterns: Sequence[str], known: Container[Key] = ()) -> Iterator[Key]:
-    """Yield the keys that match a pattern, by default all keys, except those in `known`."""
+    """Yield the keys that match a pattern (by default, all keys) and are not in `known`."""
     for key in model.keys(MODELS):
         if (not patterns or key.matches(patterns)) and key not in known:
             yield key

@@ -17,7 +17,7 @@ _TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)
 def svg(title: str, groups: Mapping[str, Mapping[str, float | str]], series: Sequence[str]) -> str:
     """Draw a group of bars for each key of `groups`, with a bar for each of `series`.
 
-    A value that is not a number is written in place of its bar. Bars begin at 1.
+    A value that is not a number is written in place of its bar. Bars start at the value 1.
     """
     numbers = [v for bars in groups.values() for v in bars.values() if not isinstance(v, str)]
     low, high = _range(numbers)
@@ -55,7 +55,7 @@ def svg(title: str, groups: Mapping[str, Mapping[str, float | str]], series: Seq
 
 
 def _range(numbers: Sequence[float]) -> tuple[float, float]:
-    """Return the ticks below the least and above the greatest number. 1 is between them."""
+    """Return the lower and upper ends of an axis that contains all numbers and 1."""
     low = max((t for t in _TICKS if t <= min([*numbers, 0.5])), default=_TICKS[0])
     high = min((t for t in _TICKS if t >= max([*numbers, 2])), default=_TICKS[-1])
     return min([low, *numbers]), max([high, *numbers])

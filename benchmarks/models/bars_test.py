@@ -14,7 +14,7 @@ _GROUPS: dict[str, dict[str, float | str]] = {
 
 
 def _widths(text: str) -> list[float]:
-    """Return the widths of the bars, without the background and the legend."""
+    """Return the widths of the bars, excluding the background and the legend."""
     rects = re.findall(r'<rect x="[\d.]+" y="(\d+)" width="([\d.]+)" height="9"', text)
     return [float(width) for _, width in rects]
 

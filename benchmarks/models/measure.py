@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure rows: each program in a worker process, in turn with torch on the CPU."""
+"""Measure rows: run each program in a worker process, alternating with torch on the CPU."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CAUSE = 200  # The largest number of characters of a cause.
 
 @dataclass(frozen=True)
 class Limits:
-    """`rounds` rounds of `seconds` for each program, and `limit` seconds to get it ready."""
+    """The number of rounds, the seconds per round, and the timeout for each request to a worker."""
 
     rounds: int
     seconds: float
@@ -35,7 +35,7 @@ class Limits:
 
 
 class WorkerError(Exception):
-    """A worker has failed, with a verdict and a cause for the table."""
+    """A worker failed. The error has a verdict and a cause for the table."""
 
     def __init__(self, verdict: Verdict, cause: str) -> None:
         super().__init__(cause)
@@ -59,7 +59,7 @@ class Worker:
             )
 
     def ask(self, request: Mapping[str, Any], *, limit: float) -> dict[str, Any]:
-        """Send a request and return the answer. Raises WorkerError after `limit` seconds."""
+        """Return the answer to a request. Raises WorkerError on a crash or timeout (`limit`)."""
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
@@ -78,7 +78,7 @@ class Worker:
         return answer
 
     def close(self) -> None:
-        """End the process."""
+        """Terminate the process."""
         self._process.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
@@ -88,7 +88,7 @@ class Worker:
 
 
 def rows(keys: Sequence[Key], *, limits: Limits, torchax: str | None, log: Path) -> Iterator[Row]:
-    """Measure the rows with these keys. Without the Python `torchax`, skip its rows."""
+    """Measure the rows with these keys. If `torchax` (an interpreter) is None, skip its rows."""
     for (model, kind), group in groupby(keys, key=lambda key: (key.model, key.kind)):
         programs = [key.program for key in group if key.program != "torchax" or torchax]
         pythons = {"torchax": torchax or ""}
@@ -114,7 +114,7 @@ def group_rows(
     log: Path,
     scratch: Path,
 ) -> Iterator[Row]:
-    """Measure a model in several programs, each in turn with the same process of torch."""
+    """Measure a model in several programs, alternating each with the same process of torch."""
     expected = {"prepare": str(scratch / "expected.pt")}
     base = Worker(commands[BASE], log=log, scratch=scratch / BASE)
     try:
@@ -183,7 +183,7 @@ def _row(key: Key, verdict: Verdict, cause: str = "", **numbers: float) -> Row:
 
 
 def _environment(scratch: Path) -> dict[str, str]:
-    """Return the environment of a worker. Nothing has been compiled before."""
+    """Return a worker's environment variables, with `scratch` as Inductor's cache directory."""
     return {
         **environment(1),
         "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",

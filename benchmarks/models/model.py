@@ -38,7 +38,7 @@ class Model:
     """A row of the zoo. `build` imports the library and creates the model with random weights.
 
     A tolerance is the largest relative error, in the L2 norm: `tolerance` for outputs and losses,
-    `update_tolerance` for the change of all parameters in the first step.
+    `update_tolerance` for the change in all parameters in the first step.
     """
 
     library: str
@@ -54,7 +54,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Key:
-    """The name of a row of results, `LIBRARY/MODEL:KIND:PROGRAM`."""
+    """The name of a row in the results, `LIBRARY/MODEL:KIND:PROGRAM`."""
 
     model: str
     kind: str
@@ -64,13 +64,13 @@ class Key:
         return f"{self.model}:{self.kind}:{self.program}"
 
     def matches(self, patterns: Sequence[str]) -> bool:
-        """Return whether a pattern matches the key, or the key without its last parts."""
+        """Return whether a pattern matches the key, or the key without its program or kind."""
         names = (self.model, f"{self.model}:{self.kind}", str(self))
         return any(fnmatch.fnmatchcase(name, each) for name in names for each in patterns)
 
 
 def keys(models: Mapping[str, Model]) -> Iterator[Key]:
-    """Yield the keys of all rows, model by model, so that an interrupted run has both kinds."""
+    """Yield the keys of all rows, model by model, so that an interrupted run covers both kinds."""
     for name in models:
         for kind in KINDS:
             for program in PROGRAMS:

@@ -57,7 +57,7 @@ class Row:
 
 
 def read(path: Path) -> list[Row]:
-    """Return the rows of a file of results; none if it does not exist."""
+    """Return the rows in a results file, or an empty list if the file does not exist."""
     if not path.exists():
         return []
     return rows_of(results.read(path))
@@ -68,7 +68,7 @@ def rows_of(run: results.Results) -> list[Row]:
 
 
 def write(path: Path, rows: Iterable[Row]) -> None:
-    """Replace a file of results, with figures that summarize the rows."""
+    """Replace a results file with these rows and with figures that summarize them."""
     ordered = sorted(rows, key=_order)
     results.write(
         path, BENCHMARK, figures(ordered), details={"rows": [_fields(r) for r in ordered]}
@@ -76,7 +76,7 @@ def write(path: Path, rows: Iterable[Row]) -> None:
 
 
 def figures(rows: Sequence[Row]) -> list[results.Figure]:
-    """Return the geometric mean of the ratios of each program, over the models that passed."""
+    """Return the geometric mean of each program's ratios, over the models that passed."""
     return [
         results.Figure(
             case=f"Geometric mean over models, {TITLES[kind]}",

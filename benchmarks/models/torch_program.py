@@ -21,12 +21,12 @@ SETTINGS: dict[str, tuple[str, str | None, bool]] = {
     "fused": ("tpu", "fused", False),
     "compile": ("tpu", "strict", True),
 }
-# The number of the first training steps whose losses are compared.
+# The number of initial training steps whose losses are compared.
 STEPS = 3
 
 
 class TorchProgram:
-    """A model that runs in torch, as `SETTINGS[name]` says."""
+    """A model that runs in torch, with the settings `SETTINGS[name]`."""
 
     def __init__(self, name: str, work: Work, kind: str) -> None:
         self._device, mode, compiles = SETTINGS[name]
@@ -60,7 +60,7 @@ class TorchProgram:
         return {"losses": torch.tensor(losses), "update": update}
 
     def settle(self, *, rounds: int = 20) -> None:
-        """Run until nothing more is compiled, not even in the background."""
+        """Run until nothing more is compiled, even in the background, or for `rounds` rounds."""
         for _ in range(rounds):
             before = torch.tpu.metrics().compiles if self._device == "tpu" else 0
             for _ in range(2):

@@ -60,7 +60,7 @@ class TorchaxProgram:
 
     def _train(self, parameters: Tensors, buffers: Tensors, inputs: Any, targets: Any) -> Any:
         def loss(parameters: Tensors) -> Any:
-            # A normalisation writes to its buffers, so they are results as well.
+            # Normalization layers write to their buffers, so the buffers are results as well.
             held = dict(buffers)
             value = self._work.loss(self._call(parameters, held, *inputs), targets)
             return value, held
@@ -92,7 +92,7 @@ class TorchaxProgram:
 
 
 def tied_names(module: torch.nn.Module) -> dict[str, str]:
-    """Map each further name of a parameter to its first one. In torchax, `to` unties them."""
+    """Map each tied parameter's other names to its first name. In torchax, `to` unties them."""
     first = {id(parameter): name for name, parameter in module.named_parameters()}
     names = module.named_parameters(remove_duplicate=False)
     return {name: first[id(p)] for name, p in names if first[id(p)] != name}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test the table of models, with those that need no library."""
+"""Test the table of models, using the models that need no library except torch."""
 
 from __future__ import annotations
 

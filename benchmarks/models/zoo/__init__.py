@@ -23,7 +23,7 @@ def table(models: Iterable[Model]) -> Mapping[str, Model]:
 _LISTS = (plain.MODELS, graphs.MODELS, language.MODELS, images.MODELS)
 
 MODELS = table(
-    # Take one of each list in turn, so that an interrupted run has models of all libraries.
+    # Take one model from each list in turn, so that an interrupted run covers all libraries.
     model
     for several in zip_longest(*_LISTS)
     for model in several

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graph networks of torch-geometric, with the settings of TorchBench's basic_gnn models."""
+"""Graph networks from torch-geometric, with the settings of TorchBench's basic_gnn models."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Classifiers of images, from timm and torchvision."""
+"""Image classifiers from timm and torchvision."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models of text and speech from transformers: a few layers of width 256."""
+"""Text and speech models from transformers, with a few layers of width 256."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _ENCODER_DECODER = {
 
 
 class Logits(torch.nn.Module):
-    """A model of transformers with positional inputs, which returns only its logits."""
+    """A wrapper that passes positional inputs to a transformers model and returns its logits."""
 
     def __init__(self, module: torch.nn.Module, names: Sequence[str]) -> None:
         super().__init__()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The losses of the models."""
+"""Loss functions for the models."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
 
 def classes(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Return the mean cross entropy. The last dimension of `logits` is that of the classes."""
+    """Return the mean cross entropy. The last dimension of `logits` is the class."""
     return F.cross_entropy(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1))
 
 

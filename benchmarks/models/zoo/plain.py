@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models that need only torch, after those of the same names in TorchBench, but smaller."""
+"""Models that need only torch: smaller versions of the TorchBench models with the same names."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _dcgan() -> Work:
 
 
 class Recommender(nn.Module):
-    """DLRM: embeddings and a dense network, whose pairwise products a second network takes."""
+    """DLRM: embeddings and a dense network, whose pairwise products feed a second network."""
 
     def __init__(self, *, tables: int = 8, rows: int = 20_000, width: int = 32) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ def _unet() -> Work:
 
 
 class Recurrent(nn.Module):
-    """tts_angular: a stack of LSTMs over frames of speech, and a normalised embedding."""
+    """tts_angular: a stack of LSTMs over frames of speech, and a normalized embedding."""
 
     def __init__(self, width: int = 192) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ def _tts_angular() -> Work:
 
 
 class Encoder(nn.Module):
-    """speech_transformer's encoder, of torch's own layers."""
+    """speech_transformer's encoder, built from torch's own layers."""
 
     def __init__(self, width: int = 192) -> None:
         super().__init__()
