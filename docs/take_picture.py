@@ -50,7 +50,7 @@ def take(browser: Path, page: Path, picture: Path, height: int) -> None:
         command = [
             str(browser),
             "--headless",
-            # The page is our own file. A container has no rights to create a sandbox.
+            # The page is our own file, and containers lack the privileges to create a sandbox.
             "--no-sandbox",
             "--disable-gpu",
             "--hide-scrollbars",

@@ -63,7 +63,7 @@ def text(rows: Mapping[Key, Row], chip: str) -> str:
 
 
 def surprise(row: Row, known: Mapping[Key, Row]) -> str:
-    """Return how a row differs from the golden file, or an empty string if it matches."""
+    """Return the difference between a row and the golden file, or "" if there is none."""
     before = known.get((row.chip, row.case))
     if before is None:
         return f"{row}: not in the golden"

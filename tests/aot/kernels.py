@@ -66,8 +66,8 @@ def _attention_vjp(
     )
 
 
-# For each subject, an operator in the `aot` namespace (or `attention`, for torch's operator), and
-# the shape of its arguments.
+# For each kernel to compile, an operator in the `aot` namespace (or `attention`, for torch's
+# operator), and the shape of its arguments.
 KERNELS: dict[str, tuple[str, tuple[int, ...]]] = {
     "doubled": ("doubled", (256, 256)),
     "flash head_dim 64": ("flash", (1, 4, 512, 64)),

@@ -18,7 +18,7 @@ _SMALLEST = 2.0**-126
 
 
 def differs(draws: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> str:
-    """Return how the distributions of two samplers differ, or "" if they agree.
+    """Return the difference between two samplers' distributions, or "" if they agree.
 
     `draws` and `expected` contain RUNS draws each.
     """

@@ -50,7 +50,7 @@ def text(rows: Mapping[Key, Row], dtype: str) -> str:
 
 
 def surprise(row: Row, known: Mapping[Key, Row]) -> str:
-    """Return how a row differs from the golden file, or an empty string if it agrees.
+    """Return the difference between a row and the golden file, or "" if there is none.
 
     If fewer samples ran than the golden file covers, ignore the golden failures of the other
     samples.

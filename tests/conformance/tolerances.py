@@ -22,8 +22,8 @@ TABLE: tuple[tuple[str, str, str, float, float, str], ...] = (
     ("special.hermite_polynomial_he", "float32", "*", 1e-5, 1e-3, "terms of about 1000 cancel"),
 )
 
-# Operators that compute products. The number times the rounding of a product's factors is the
-# error of a result, relative to its largest element. A CPU does not round them. On other platforms,
+# Operators that compute products. The error of a result, relative to its largest element, is the
+# number times the rounding error of a factor. A CPU does not round factors. On other platforms,
 # `torch_google.tpu.runtime.precision.roundoff` depends on torch.tpu.precision.
 PRODUCTS: dict[str, tuple[float, str]] = {
     "*matmul*": (8.0, "a sum of products"),

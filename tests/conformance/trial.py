@@ -44,7 +44,7 @@ def applies(op: Any, dtype: torch.dtype, check: str) -> bool:
 
 
 def few(dtype: str, check: str) -> int:
-    """Return how many samples gate_test.py runs: few, because each takes 0.05 s to compile."""
+    """Return the number of samples that gate_test.py runs: few, as each takes 0.05 s to compile."""
     if check in ("fused", "refused"):
         return 1 if check == "fused" else 3
     return (5 if check in ("forward", "strides", "permuted") else 2) if dtype == "float32" else 1
@@ -133,7 +133,8 @@ def _values(
 def _rebuilt(op: Any, sample: Sample, got: Seen, expected: Seen, allowed: Any) -> str | None:
     """Check the results of each call by reconstruction.
 
-    Return how they are wrong, or None if the operator cannot be checked this way.
+    Return the first error, or "" if they are correct. Return None if the operator cannot be checked
+    this way.
     """
     width = expected.parts or max(len(expected.values), 1)
     for start in range(0, max(len(expected.values), 1), width):

@@ -18,7 +18,10 @@ Checker = Callable[[Sequence[Any], dict[str, Any], list[Any], list[Any], Close],
 
 
 def differs(got: Sequence[Any], expected: Sequence[Any], close: Close | None) -> str:
-    """Return how two lists of results differ, or "". If `close` is None, values may differ."""
+    """Return the first difference between two lists of results, or "".
+
+    If `close` is None, tensors may have different values.
+    """
     if len(got) != len(expected):
         return f"{len(got)} results, expected {len(expected)}"
     for position, (one, other) in enumerate(zip(got, expected, strict=True)):
@@ -32,7 +35,8 @@ def rebuilt(
 ) -> str | None:
     """Check, by reconstruction, the results of an operator that has several correct results.
 
-    Return how they are wrong, or "". Return None if the operator has only one correct result.
+    Return the first error, or "" if they are correct. Return None if the operator has only one
+    correct result.
     """
     checker = _CHECKERS.get(name)
     # If the `M` argument is given, the operator subtracts it. The difference is not low-rank, so

@@ -97,7 +97,7 @@ def test_a_killed_program_resumes_exactly(
     tmp_path: Path, loader: str, scheme: str, workers: int
 ) -> None:
     with _place(scheme, tmp_path) as (folder, environment):
-        # fsspec keeps a store's client, with the address of its server, until the process exits.
+        # Write in a child process, because fsspec caches a client with its server's address.
         _run([sys.executable, "-c", _WRITE, loader, f"{folder}/records"], environment)
         whole = _run(_command(loader, folder, "whole", workers), environment)
         assert whole[0] == "starts at 0"

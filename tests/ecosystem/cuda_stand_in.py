@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 _DIRECTORY = "torch_google_cuda_stand_in"
-# cudaErrorNoDevice, which the stubs return. Those whose names begin with __ return null pointers.
+# cudaErrorNoDevice, which stubs named cuda* return. All other stubs return 0.
 _NO_DEVICE = 100
 
 
@@ -79,7 +79,7 @@ def _compile(library: Path, soname: str, names: Iterable[str]) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         source, script = Path(scratch, "stand_in.c"), Path(scratch, "versions")
         source.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        # The symbols of libcudart have a version, which is the soname of the library.
+        # libcudart's symbols are versioned, and the version is the library's soname.
         script.write_text(f"{soname} {{ global: *; }};\n", encoding="utf-8")
         versions = [f"-Wl,--version-script={script}"] if "cudart" in soname else []
         subprocess.run(

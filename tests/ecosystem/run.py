@@ -78,7 +78,7 @@ def record(row: Row, file: Path = results.FILE, table_file: Path = page.FILE) ->
 
 
 def run(keys: Sequence[str], *, seconds: float, batch: int, log: Path) -> Iterator[Row]:
-    """Run cases, given as `LIBRARY/CASE:MODE`, in child processes, and yield rows as they end."""
+    """Run cases, given as `LIBRARY/CASE:MODE`, in child processes; yield rows as cases finish."""
     with tempfile.TemporaryDirectory() as scratch, log.open("a", encoding="utf-8") as output:
         journal = Path(scratch, "journal")
         environment = {
@@ -95,14 +95,14 @@ def run(keys: Sequence[str], *, seconds: float, batch: int, log: Path) -> Iterat
                 stdout=output, stderr=output, env=environment, cwd=scratch,
             ) as child:  # fmt: skip
                 yield from _rows(child, journal, some, seconds)
-            # If a case ended the process, the cases after it run in a new process.
+            # If a case terminated the process, the cases after it run in a new process.
             todo = some + todo
 
 
 def _rows(
     child: subprocess.Popen[bytes], journal: Path, todo: list[str], seconds: float
 ) -> Iterator[Row]:
-    """Yield the rows that a child writes until it ends, and remove their keys from `todo`."""
+    """Yield the rows that a child writes until it exits, and remove their keys from `todo`."""
     read, current, since = 0, "", time.monotonic()
     while True:
         ended = child.poll() is not None

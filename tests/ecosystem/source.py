@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compute a digest of a case's code, to recognize results from older code as stale.
 
-The code of a case is its function and all definitions in the modules of cases, and in case.py, that
-it uses directly or indirectly. Comments, docstrings, layout and the list of modes are not part of
+The code of a case is its function and all definitions in the case modules, and in case.py, that it
+uses directly or indirectly. Comments, docstrings, layout and the list of modes are not part of
 it. Neither is the code of libraries or of the device.
 """
 

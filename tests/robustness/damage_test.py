@@ -34,7 +34,7 @@ def _flip_bit(par: pathlib.Path, offset: int) -> None:
 
 
 def _assert_cache_still_serves(cache: pathlib.Path) -> None:
-    """Check that a damaged PAR left the cache intact, without partial directories.
+    """Check that a damaged PAR left the cache intact, without incomplete directories.
 
     If the cache contained a broken bundle (a directory of libraries), the intact PAR would load it
     and fail.

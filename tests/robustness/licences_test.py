@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A PAR contains the licence texts of all its components in the bill of materials."""
+"""A PAR contains the licence texts of every component listed in its bill of materials."""
 
 from __future__ import annotations
 

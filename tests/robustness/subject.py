@@ -83,7 +83,7 @@ def probe(cache: pathlib.Path, *, par: pathlib.Path = PROBE) -> Outcome:
 
 
 def bundles(cache: pathlib.Path) -> list[str]:
-    """Return the complete bundles in a cache, without locks and partial directories.
+    """Return the complete bundles in a cache, without locks and incomplete directories.
 
     A bundle is a directory of unpacked libraries.
     """
@@ -95,5 +95,5 @@ def bundles(cache: pathlib.Path) -> list[str]:
 
 
 def partial_work(cache: pathlib.Path) -> list[str]:
-    """Return the partial directories that interrupted unpacking has left in a cache."""
+    """Return the incomplete directories left in a cache when unpacking was interrupted."""
     return sorted(entry.name for entry in cache.iterdir() if ".new." in entry.name)

@@ -51,7 +51,7 @@ def main(argv: list[str]) -> int:
 
 
 def _make_room(tree: Path) -> None:
-    """Let `tests` be the suite's package, instead of the workspace's, which has the same name."""
+    """Make `tests` refer to the suite's package instead of the workspace's package."""
     for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
         del sys.modules[name]
     sys.path[:] = [str(tree), *(entry for entry in sys.path if Path(entry or ".") != _ROOT)]

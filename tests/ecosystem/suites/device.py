@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pytest plugin that selects the device and the tests of a suite, and ends hung tests.
+"""A pytest plugin that selects the device and the tests of a suite, and kills hung tests.
 
 `child.py` passes an instance to pytest.
 """
@@ -44,7 +44,7 @@ class Run:
 
 
 class Device:
-    """The plugin."""
+    """The pytest plugin for one `Run`."""
 
     def __init__(self, run: Run, suite: Suite) -> None:
         self._run = run
@@ -72,10 +72,10 @@ class Device:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        # Some tests depend on the random state that earlier tests leave. Make them independent.
+        # Seed each test, because some tests depend on the random state that earlier tests left.
         for seed in (torch.manual_seed, random.seed, numpy.random.seed):
             seed(0)
-        # faulthandler can end a process even if its main thread never returns to Python.
+        # faulthandler can terminate a process even if its main thread never returns to Python.
         faulthandler.dump_traceback_later(self._run.seconds, exit=True)
         try:
             return (yield)

@@ -18,7 +18,7 @@ FILE = Path(__file__).with_name("results.json")
 
 @dataclass(frozen=True)
 class Failure:
-    """A test that fails on tpu, but passes on the CPU, or is skipped there if `skipped_on_cpu`.
+    """A test that fails on tpu. On the CPU, it passes or, if `skipped_on_cpu`, is skipped.
 
     `error` is the first line of its error.
     """
@@ -90,7 +90,7 @@ def read(file: Path = FILE) -> list[Result]:
 
 
 def record(result: Result, file: Path = FILE) -> None:
-    """Add the result of a suite to the file, or replace it. Other processes may do the same."""
+    """Add or replace a suite's result in the file. Other processes may do so concurrently."""
     with locked_for_writing(file):
         known = {one.library: one for one in (read(file) if file.exists() else [])}
         known[result.library] = result

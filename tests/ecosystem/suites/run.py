@@ -3,10 +3,10 @@
 
     python -m tests.ecosystem.suites.run --work /tmp/suites                    every suite
     python -m tests.ecosystem.suites.run --work /tmp/suites timm gpytorch      some suites
-    python -m tests.ecosystem.suites.run --work /tmp/suites timm --again       repeat failures
+    python -m tests.ecosystem.suites.run --work /tmp/suites timm --again       rerun failed tests
 
-Start it with the Python of the environment that `tests.ecosystem.install` created. The directory
-`--work` keeps the sources, the compiled programs and the outcomes, so an interrupted run continues.
+Run it with the Python of the environment that `tests.ecosystem.install` created. The directory
+`--work` stores the sources, compiled programs and outcomes, so an interrupted run can be resumed.
 The exit status is 1 if a test fails on tpu and suites.json has no cause for it.
 """
 
@@ -116,9 +116,9 @@ def _finish(run: Run, variables: Mapping[str, str], work: Path, again: bool) -> 
         "TORCH_TPU_COMPILE_CACHE": str(work / "programs"),
         **os.environ,
         **variables,
-        # In Bazel's tests, the packages are on this process's path only.
+        # Pass on sys.path: in Bazel's tests, only this process's path has the packages.
         "PYTHONPATH": os.pathsep.join([str(_ROOT), *filter(None, sys.path)]),
-        # Some tests start a command of their library.
+        # Some tests run a command that their library installs.
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
         # On the CPU, run as on a machine without the device.
         "TORCH_DEVICE_BACKEND_AUTOLOAD": "0" if run.device == "cpu" else "1",
@@ -137,7 +137,7 @@ def _finish(run: Run, variables: Mapping[str, str], work: Path, again: bool) -> 
         died = outcomes.confirm(journal, status, size)
         wrote = journal.exists() and journal.stat().st_size > size
         if again:
-            # Repeat failures once, in the first process.
+            # Rerun failed tests only once, in the first process.
             environment[recording.AGAIN] = ""
         if status == pytest.ExitCode.NO_TESTS_COLLECTED:
             return

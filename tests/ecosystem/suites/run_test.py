@@ -55,7 +55,7 @@ def test_is_last():
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     sources = tmp_path / "sources"
-    # The suite's folder has the name of the workspace's package.
+    # The suite's folder has the same name as the workspace's package.
     (sources / "tests").mkdir(parents=True)
     (sources / "tests" / "__init__.py").write_text("")
     (sources / "tests" / "test_small.py").write_text(_TESTS)

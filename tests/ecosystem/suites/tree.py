@@ -18,7 +18,7 @@ OVERLAY = Path(__file__).with_name("overlay")
 
 
 def prepare(suite: Suite, work: Path) -> Path:
-    """Return the directory with the suite's sources, which `work` keeps for later runs.
+    """Return the directory in `work` with the suite's sources, which later runs reuse.
 
     Raises an SdistError if pip cannot download the distribution, and a ValueError if its hash is
     not the pinned one.
@@ -35,9 +35,10 @@ def prepare(suite: Suite, work: Path) -> Path:
 
 
 def unpack(suite: Suite, file: Path, directory: Path) -> None:
-    """Unpack an archive, without its top folder, to a new directory.
+    """Unpack an archive, without its top-level folder, to a new directory.
 
-    Raises a ValueError if the archive's hash is not the pinned one, or it has several top folders.
+    Raises a ValueError if the archive's hash is not the pinned one, or if it does not have
+    exactly one top-level folder.
     """
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     if digest != suite.sha256:
@@ -47,7 +48,7 @@ def unpack(suite: Suite, file: Path, directory: Path) -> None:
         )
     with tempfile.TemporaryDirectory(dir=directory.parent) as scratch:
         with tarfile.open(file) as archive:
-            # Python before 3.11.4 has no filters. The hash was checked, so the paths are safe.
+            # Before 3.11.4, tarfile has no filters, but the archive is safe: its hash was checked.
             safe: Any = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
             archive.extractall(scratch, **safe)
         folders = list(Path(scratch).iterdir())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run one shard of the smoke test in this process. Arguments: FILE=INDEX/SHARDS for each shard.
 
-The Bazel shard runs shard INDEX, of COUNT, of the tests in FILE, in this process.
+Each of Bazel's shards has one argument, and runs shard INDEX of SHARDS of the tests in its FILE.
 """
 
 from __future__ import annotations

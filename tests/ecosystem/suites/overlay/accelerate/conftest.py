@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tell accelerate's tests their device, which they look for in a list of known devices."""
+"""Set the device of accelerate's tests, which otherwise choose one from a fixed list."""
 
 import os
 

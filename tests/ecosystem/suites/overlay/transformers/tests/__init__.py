@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder of transformers' common tests, which is a package in its repository."""
+"""The package for transformers' common tests, as in transformers' own repository."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """transformers' common model tests (`ModelTesterMixin`) for small models of several families.
 
-The source distribution has the common tests, but not the folders of the models, which apply them,
-nor the mixins for exporters and generation, which the common tests import.
+The source distribution contains the common tests, but neither the per-model folders that apply them
+nor the mixins for exporters and generation that they import.
 """
 
 from __future__ import annotations
