@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fixture that provides ranks, which keep running between tests."""
+"""A fixture that provides rank processes, which keep running between tests."""
 
 from __future__ import annotations
 

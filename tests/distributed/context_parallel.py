@@ -19,7 +19,7 @@ from tests.distributed.registry import case
 
 _TOLERANCE = 1e-5
 # On any device, torch's memory-efficient attention pads its log-sum-exp values to a multiple of
-# this number of positions. Context parallelism cannot handle padding, so use such a length.
+# this number of positions. Context parallelism cannot handle padding, so use a multiple of it.
 _MULTIPLE = 32
 
 

@@ -2,7 +2,7 @@
 """Run cases on the CPU and on tpu: `python -m tests.ecosystem.child RESULTS LIBRARY/CASE:MODE...`.
 
 The program appends a line to RESULTS as soon as an outcome is known, because a case may crash the
-process. The line `{"begins": KEY}` says which case and mode runs next.
+process. The line `{"begins": KEY}` says which case and mode run next.
 """
 
 from __future__ import annotations

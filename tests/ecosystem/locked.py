@@ -23,7 +23,7 @@ _DEVICE = ("absl_py", "etils", "fsspec", "jax", "jaxlib", "numpy", "scipy", "set
 
 
 def groups() -> list[str]:
-    """Return the sorted names of the groups of libraries."""
+    """Return the sorted names of the library groups."""
     return [path.stem for path in sorted(REQUIREMENTS.glob("*.in"))]
 
 

@@ -10,7 +10,8 @@ import torch
 from tests.ecosystem.case import ALL, EAGER, Run, case
 
 _IMAGES = (2, 3, 32, 32)
-# For networks that reduce images 32-fold: batch normalization over two values is ill-conditioned.
+# For networks that shrink images 32-fold: _IMAGES would leave only two values per channel, for
+# which batch normalization is ill-conditioned.
 _LARGE_IMAGES = (4, 3, 64, 64)
 
 

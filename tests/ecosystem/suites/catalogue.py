@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read suites.json: the libraries' suites, the tests that do not run, and the known failures."""
+"""Read suites.json: the libraries' suites, the excluded tests, and the known failures."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Suite:
     """A part of a library's own test suite.
 
     `paths` are files and folders in the source distribution. In `environment`, `{device}` is
-    replaced by the device's name. If `default_device`, tensors without a device are created on the
-    device that is tested. Tests in `excluded` run on no device. `causes` says why tests fail on
-    tpu; such tests run.
+    replaced by the device's name. If `default_device` is true, tensors without an explicit device
+    are created on the device under test. Tests in `excluded` run on no device. `causes` says why
+    some tests fail on tpu; these tests still run.
     """
 
     library: str
@@ -50,12 +50,12 @@ class Suite:
         return inside and not reason(self.excluded, test)
 
     def variables(self, device: str) -> dict[str, str]:
-        """Return the environment variables with which the suite runs on a device."""
+        """Return the environment variables for running the suite on a device."""
         return {name: text.format(device=device) for name, text in self.environment.items()}
 
 
 def load(file: Path = FILE) -> dict[str, Suite]:
-    """Map the names of libraries to their suites. Raises a ValueError if the file is malformed."""
+    """Map library names to their suites. Raises a ValueError if the file is malformed."""
     return parse(json.loads(file.read_text(encoding="utf-8")), file)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run tests of a suite in this process: `python -m tests.ecosystem.suites.child FILE`.
 
-FILE has a `device.Run` in JSON. FBCODE_RESULTS is the file to which outcomes are appended.
+FILE contains a `device.Run` as JSON. FBCODE_RESULTS is the file to which outcomes are appended.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read and write results.json, which has the counts and the failures of each suite."""
+"""Read and write results.json, which contains each suite's test counts and failures."""
 
 from __future__ import annotations
 
