@@ -13,13 +13,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from torch_google.tpu.lowerings import grouped_convolution
+from torch_google.tpu.lowerings.grouped_convolution import Window
 from torch_google.tpu.lowerings.integer_products import exact_product
 from torch_google.tpu.lowerings.opmath import opmath
 from torch_google.tpu.lowerings.platform_choice import choose
@@ -41,33 +43,11 @@ def convolution(
     output_padding: Sequence[int],
     groups: int,
 ) -> jax.Array:
-    rank = x.ndim - 2
-    stride, padding, dilation, output_padding = (
-        _per_axis(v, rank) for v in (stride, padding, dilation, output_padding)
-    )
-    if min(padding, default=0) < 0:
-        raise ValueError(f"a convolution takes no negative padding, and this one has {padding}")
-    spatial = range(2, rank + 2)
-    if x.shape[1] == 0:
-        return _of_no_channels(x, weight, stride, padding, dilation, transposed, output_padding)
-    if transposed:
-        # Compute the adjoint of a convolution: dilate the input by the stride, then convolve with
-        # the mirrored kernel.
-        weight = _mirror(weight, groups)
-        reach = [d * (weight.shape[a] - 1) for a, d in zip(spatial, dilation, strict=True)]
-        pads = [
-            (r - p, r - p + extra)
-            for r, p, extra in zip(reach, padding, output_padding, strict=True)
-        ]
-        steps, spread = [1] * rank, stride
-    else:
-        pads, steps, spread = [(p, p) for p in padding], stride, [1] * rank
+    shape = _Shape.of(x.ndim - 2, stride, padding, dilation, transposed, output_padding, groups)
     # Round the result only after the bias has been added.
     wide = None if bias is None else opmath(bias).dtype
-    window = Window(steps, pads, spread, dilation)
-    out = _channels_last(x, weight, window, groups, wide)
-    out = out.transpose((0, x.ndim - 1, *range(1, x.ndim - 1)))
-    return out if bias is None else out + opmath(bias).reshape(-1, *[1] * rank)
+    out = _convolve(x, weight, shape, wide)
+    return out if bias is None else out + opmath(bias).reshape(-1, *[1] * (x.ndim - 2))
 
 
 @lowering("aten::convolution_backward", "aten::convolution_backward_overrideable")
@@ -84,20 +64,122 @@ def convolution_backward(
     groups: int,
     output_mask: Sequence[bool],
 ) -> tuple[jax.Array | None, jax.Array | None, jax.Array | None]:
-    shape = (stride, padding, dilation, transposed, output_padding, groups)
-
-    def of_input(x: jax.Array) -> jax.Array:
-        return convolution(x, weight, None, *shape)
-
-    def of_weight(weight: jax.Array) -> jax.Array:
-        return convolution(x, weight, None, *shape)
-
+    shape = _Shape.of(x.ndim - 2, stride, padding, dilation, transposed, output_padding, groups)
     axes = (0, *range(2, grad.ndim))
     return (
-        jax.vjp(of_input, x)[1](grad)[0] if output_mask[0] else None,
-        jax.vjp(of_weight, weight)[1](grad)[0] if output_mask[1] else None,
+        _of_input(grad, x, weight, shape) if output_mask[0] else None,
+        _of_weight(grad, x, weight, shape) if output_mask[1] else None,
         _of_bias(grad, axes, bias_sizes) if output_mask[2] else None,
     )
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """The arguments of a convolution that are no arrays, with a number per spatial axis."""
+
+    stride: Sequence[int]
+    padding: Sequence[int]
+    dilation: Sequence[int]
+    transposed: bool
+    output_padding: Sequence[int]
+    groups: int
+
+    @classmethod
+    def of(
+        cls,
+        rank: int,
+        stride: Sequence[int],
+        padding: Sequence[int],
+        dilation: Sequence[int],
+        transposed: bool,
+        output_padding: Sequence[int],
+        groups: int,
+    ) -> _Shape:
+        """Check and expand torch's arguments."""
+        stride, padding, dilation, output_padding = (
+            _per_axis(v, rank) for v in (stride, padding, dilation, output_padding)
+        )
+        if min(padding, default=0) < 0:
+            raise ValueError(f"a convolution takes no negative padding, and this one has {padding}")
+        return cls(stride, padding, dilation, transposed, output_padding, groups)
+
+    def adjoint(self, x: jax.Array, result: jax.Array, weight: jax.Array) -> _Shape:
+        """Return the convolution from `result` to `x` with the same weight."""
+        if self.transposed:
+            return replace(self, transposed=False)
+        axes = (x.shape[2:], result.shape[2:], weight.shape[2:])
+        parts = zip(*axes, self.stride, self.padding, self.dilation, strict=True)
+        extra = [
+            size - ((out - 1) * s - 2 * p + d * (k - 1) + 1) for size, out, k, s, p, d in parts
+        ]
+        return replace(self, transposed=True, output_padding=extra)
+
+
+def _convolve(x: jax.Array, weight: jax.Array, shape: _Shape, wide: Any = None) -> jax.Array:
+    general = partial(_general, shape=shape, wide=wide)
+
+    def on_cpu(x: jax.Array, weight: jax.Array) -> jax.Array:
+        return grouped_convolution.depthwise(x, *_plain(weight, shape), wide)
+
+    if not grouped_convolution.is_depthwise(x, weight, shape.groups):
+        return general(x, weight)
+    return jax.lax.platform_dependent(x, weight, cpu=on_cpu, default=general)
+
+
+def _general(x: jax.Array, weight: jax.Array, shape: _Shape, wide: Any = None) -> jax.Array:
+    """Convolve by XLA's convolution or matmul, on any platform."""
+    if x.shape[1] == 0:
+        return _of_no_channels(x, weight, shape)
+    weight, window = _plain(weight, shape)
+    out = _channels_last(x, weight, window, shape.groups, wide)
+    return out.transpose((0, x.ndim - 1, *range(1, x.ndim - 1)))
+
+
+def _of_input(grad: jax.Array, x: jax.Array, weight: jax.Array, shape: _Shape) -> jax.Array:
+    def general(grad: jax.Array, x: jax.Array, weight: jax.Array) -> jax.Array:
+        return jax.vjp(lambda x: _general(x, weight, shape), x)[1](grad)[0]
+
+    def on_cpu(grad: jax.Array, x: jax.Array, weight: jax.Array) -> jax.Array:
+        return _convolve(grad, weight, shape.adjoint(x, grad, weight))
+
+    # Only if there are as many results as inputs is the adjoint depthwise, too.
+    if grad.shape[1] != x.shape[1] or not grouped_convolution.is_depthwise(x, weight, shape.groups):
+        return general(grad, x, weight)
+    return jax.lax.platform_dependent(grad, x, weight, cpu=on_cpu, default=general)
+
+
+def _of_weight(grad: jax.Array, x: jax.Array, weight: jax.Array, shape: _Shape) -> jax.Array:
+    def general(grad: jax.Array, x: jax.Array, weight: jax.Array) -> jax.Array:
+        return jax.vjp(lambda weight: _general(x, weight, shape), weight)[1](grad)[0]
+
+    def on_cpu(grad: jax.Array, x: jax.Array, weight: jax.Array) -> jax.Array:
+        # The weight of a transposed convolution is that of its adjoint, which maps the other way.
+        if shape.transposed:
+            grad, x = x, grad
+        _, window = _plain(weight, replace(shape, transposed=False))
+        return grouped_convolution.weight_gradient(grad, x, weight, window, shape.groups)
+
+    if not grouped_convolution.has_grouped_gradient(x, weight, shape.groups):
+        return general(grad, x, weight)
+    return jax.lax.platform_dependent(grad, x, weight, cpu=on_cpu, default=general)
+
+
+def _plain(weight: jax.Array, shape: _Shape) -> tuple[jax.Array, Window]:
+    """Return the weight and window of the convolution that a transposed one is equal to.
+
+    That convolution dilates the input by the stride, and has the mirrored weight.
+    """
+    rank = weight.ndim - 2
+    if not shape.transposed:
+        pads = [(p, p) for p in shape.padding]
+        return weight, Window(shape.stride, pads, [1] * rank, shape.dilation)
+    reach = [d * (k - 1) for k, d in zip(weight.shape[2:], shape.dilation, strict=True)]
+    pads = [
+        (r - p, r - p + extra)
+        for r, p, extra in zip(reach, shape.padding, shape.output_padding, strict=True)
+    ]
+    window = Window([1] * rank, pads, shape.stride, shape.dilation)
+    return _mirror(weight, shape.groups), window
 
 
 def _of_bias(grad: jax.Array, axes: Sequence[int], sizes: Sequence[int] | None) -> jax.Array:
@@ -106,22 +188,16 @@ def _of_bias(grad: jax.Array, axes: Sequence[int], sizes: Sequence[int] | None) 
     return jnp.zeros(sizes, summed.dtype) if sizes and not summed.size else summed
 
 
-def _of_no_channels(
-    x: jax.Array,
-    weight: jax.Array,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    transposed: bool,
-    output_padding: Sequence[int],
-) -> jax.Array:
+def _of_no_channels(x: jax.Array, weight: jax.Array, shape: _Shape) -> jax.Array:
     """Return torch's empty result for an input without channels, regardless of the kernel."""
     columns = zip(
-        *(x.shape[2:], weight.shape[2:], stride, padding, dilation, output_padding), strict=True
+        *(x.shape[2:], weight.shape[2:]),
+        *(shape.stride, shape.padding, shape.dilation, shape.output_padding),
+        strict=True,
     )
     sizes = [
         (size - 1) * s - 2 * p + d * (k - 1) + extra + 1
-        if transposed
+        if shape.transposed
         else (size + 2 * p - d * (k - 1) - 1) // s + 1
         for size, k, s, p, d, extra in columns
     ]
@@ -138,23 +214,6 @@ def _mirror(weight: jax.Array, groups: int) -> jax.Array:
     weight = weight.reshape(groups, wide // groups, narrow, *kernel).swapaxes(1, 2)
     weight = weight.reshape(groups * narrow, wide // groups, *kernel)
     return jnp.flip(weight, range(2, weight.ndim))
-
-
-@dataclass(frozen=True)
-class Window:
-    """The stride, padding and dilations of a convolution, per spatial axis."""
-
-    stride: Sequence[int]
-    pads: Sequence[tuple[int, int]]
-    spread: Sequence[int]  # the dilation of the input
-    dilation: Sequence[int]
-
-    def sizes(self, x: jax.Array, weight: jax.Array) -> list[int]:
-        """Return the spatial sizes of the result. `x` is (N, ..., C), and is not dilated."""
-        axes = zip(
-            x.shape[1:-1], self.pads, self.dilation, weight.shape[2:], self.stride, strict=True
-        )
-        return [(size + sum(pad) - d * (k - 1) - 1) // s + 1 for size, pad, d, k, s in axes]
 
 
 def _channels_last(
@@ -211,14 +270,17 @@ def _convolved(
     product = partial(_product, window=window, wide=wide)
     if math.prod(weight.shape[2:]) == 1:
         return product(x, weight)
-    if x.shape[0] * math.prod(window.sizes(x, weight)) < weight.shape[0] and weight.size >= _LARGE:
+    if (
+        x.shape[0] * math.prod(window.sizes(x.shape[1:-1], weight.shape[2:])) < weight.shape[0]
+        and weight.size >= _LARGE
+    ):
         return jax.lax.platform_dependent(x, weight, cpu=product, default=convolve)
     return convolve(x, weight)
 
 
 def _product(x: jax.Array, weight: jax.Array, window: Window, wide: Any) -> jax.Array:
     """Convolve (N, ..., C) with (O, C, ...) to (N, ..., O) as a single matmul."""
-    sizes = window.sizes(x, weight)
+    sizes = window.sizes(x.shape[1:-1], weight.shape[2:])
     padded = jax.lax.pad(
         x, jnp.zeros((), x.dtype), [(0, 0, 0), *((*p, 0) for p in window.pads), (0, 0, 0)]
     )

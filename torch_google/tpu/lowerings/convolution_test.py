@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from torch_google.tpu.lowerings.against_cpu import check, to_array, to_tensor
-from torch_google.tpu.lowerings.convolution import convolution
+from torch_google.tpu.lowerings.convolution import convolution, convolution_backward
 
 aten = torch.ops.aten
 
@@ -33,6 +33,70 @@ CASES: dict[str, Any] = {
     ),
     "2d groups": ((2, 4, 7, 7), (6, 2, 3, 3), [1, 1], [1, 1], [1, 1], False, [0, 0], 2),
     "2d depthwise": ((2, 4, 7, 7), (8, 1, 3, 3), [1, 2], [1, 1], [1, 1], False, [0, 0], 4),
+    "2d depthwise, one result per channel": (
+        (2, 5, 7, 8),
+        (5, 1, 3, 2),
+        [2, 1],
+        [1, 2],
+        [1, 2],
+        False,
+        [0, 0],
+        5,
+    ),
+    "1d depthwise, padding": ((3, 4, 9), (4, 1, 5), [3], [4], [1], False, [0], 4),
+    "3d depthwise": (
+        (1, 3, 4, 5, 6),
+        (6, 1, 2, 1, 3),
+        [1, 2, 1],
+        [1, 0, 1],
+        [1, 1, 2],
+        False,
+        [0] * 3,
+        3,
+    ),
+    "1d depthwise, many taps": ((2, 3, 90), (3, 1, 70), [1], [3], [1], False, [0], 3),
+    "2d groups, stride": (
+        (2, 6, 9, 8),
+        (9, 2, 3, 3),
+        [2, 3],
+        [1, 2],
+        [2, 1],
+        False,
+        [0, 0],
+        3,
+    ),
+    "2d groups, 1x1": ((2, 6, 4, 3), (4, 3, 1, 1), [1, 2], [0, 1], [1, 1], False, [0, 0], 2),
+    "transposed 2d depthwise": (
+        (2, 4, 5, 6),
+        (4, 1, 3, 2),
+        [2, 3],
+        [1, 0],
+        [1, 2],
+        True,
+        [1, 2],
+        4,
+    ),
+    "transposed 1d depthwise, two results per channel": (
+        (2, 3, 6),
+        (3, 2, 4),
+        [2],
+        [1],
+        [1],
+        True,
+        [0],
+        3,
+    ),
+    "transposed 2d depthwise, more padding than reach": (
+        (1, 3, 7, 6),
+        (3, 1, 2, 2),
+        [2, 2],
+        [2, 2],
+        [1, 1],
+        True,
+        [0, 0],
+        3,
+    ),
+    "groups of an empty batch": ((0, 4, 5), (4, 2, 3), [1], [1], [1], False, [0], 2),
     "3d": ((1, 2, 5, 6, 4), (3, 2, 2, 3, 2), [1, 2, 1], [1, 0, 1], [2, 1, 1], False, [0] * 3, 1),
     "transposed 1d": ((2, 4, 5), (4, 3, 4), [3], [1], [1], True, [2], 1),
     "transposed 2d groups": ((2, 4, 5, 6), (4, 3, 3, 2), [2, 3], [1, 0], [1, 2], True, [1, 1], 2),
@@ -102,6 +166,39 @@ def test_dtypes(dtype: torch.dtype) -> None:
         wide: dict[str, Any] = {} if dtype == torch.float64 else {"rtol": 5e-2, "atol": 1e-1}
         args = (randn(*out.shape, dtype=dtype), x, w, [4], *options, [True, True, True])
         check(aten.convolution_backward.default, *args, **wide)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("groups", [2, 4])
+def test_dtypes_with_groups(dtype: torch.dtype, groups: int) -> None:
+    x, w = randn(2, 4, 6, 5, dtype=dtype), randn(4, 4 // groups, 3, 3, dtype=dtype)
+    options = ([1, 2], [1, 1], [1, 1], False, [0, 0], groups)
+    check(aten.convolution.default, x, w, randn(4, dtype=dtype), *options, rtol=1e-2, atol=1e-2)
+    grad = randn(2, 4, 6, 3, dtype=dtype)
+    mask = [True, True, True]
+    check(
+        aten.convolution_backward.default,
+        grad, x, w, [4], *options, mask, rtol=2e-2, atol=2e-2,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("platform", "groups", "count"), [("cpu", 8, 0), ("cpu", 4, 2), ("tpu", 8, 3), ("tpu", 4, 3)]
+)
+def test_slow_convolutions_with_groups_are_replaced_on_cpus(
+    platform: str, groups: int, count: int
+) -> None:
+    """XLA's own convolution remains on a TPU, and for cases in which it is fast."""
+
+    def step(x: Any, w: Any) -> Any:
+        options = ([1, 1], [1, 1], [1, 1], False, [0, 0], groups)
+        out = convolution(x, w, None, *options)
+        return out, convolution_backward(out, x, w, None, *options, [True, True, False])[:2]
+
+    x = jax.ShapeDtypeStruct((2, 8, 6, 6), jnp.float32)
+    w = jax.ShapeDtypeStruct((8, 8 // groups, 3, 3), jnp.float32)
+    lowered = jax.jit(step).trace(x, w).lower(lowering_platforms=(platform,))
+    assert lowered.as_text().count("stablehlo.convolution(") == count
 
 
 def test_windows_are_gathered_on_cpus_alone() -> None:
