@@ -14,6 +14,7 @@ import torch
 
 from torch_google.tpu.lowerings import convolution, integer_products, matmul
 from torch_google.tpu.lowerings.against_cpu import to_array, to_tensor
+from torch_google.tpu.lowerings.grouped_convolution import Window
 from torch_google.tpu.lowerings.integer_products import exact_product
 from torch_google.tpu.lowerings.platform_choice import NotOnTpu
 
@@ -95,7 +96,7 @@ def test_convolutions(
 
 def test_convolutions_over_many_channels_and_positions() -> None:
     x, weight = torch.full((1, 5000, 3, 3), INTEGERS.min + 1), values(2, 5000, 3, 3)
-    window = convolution.Window(stride=[1, 1], pads=[(1, 1)] * 2, spread=[1, 1], dilation=[1, 1])
+    window = Window(stride=[1, 1], pads=[(1, 1)] * 2, spread=[1, 1], dilation=[1, 1])
     result = convolution.exact_convolution(to_array(x), to_array(weight), window, groups=1)
     expected = torch.conv2d(x, weight, padding=1).permute(0, 2, 3, 1)
     assert torch.equal(to_tensor(result), expected)
