@@ -12,7 +12,7 @@ from torch_google.tpu.estimate.report import starred
 # Matmuls with fewer floating-point operations than this are too small to be worth changing.
 _SMALL = 1 << 20
 _LANES, _ROWS = 128, 8
-# The smallest part of a program's flops for which replication is reported.
+# Replication of an operator is reported only above this fraction of the program's flops.
 _NOTABLE = 0.001
 
 
@@ -39,10 +39,10 @@ def replicated(
 ) -> tuple[str, ...]:
     """Return one line for each operator of which a device computes more than its share.
 
-    Layers with the same operator are one line.
+    If several layers contain the same operator, they share one line.
 
-    `flops` has what a device computes for each operator. XLA replicates a product whose inputs are
-    not sharded over all axes of the mesh, or whose shardings conflict.
+    `flops` maps each operator to the flops that one device computes for it. XLA replicates a matmul
+    if its inputs are not sharded over all axes of the mesh, or if their shardings conflict.
     """
     found: dict[tuple[str, str], str] = {}
     total = sum(flops.values())

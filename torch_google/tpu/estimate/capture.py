@@ -275,7 +275,7 @@ def _unlimited() -> Iterator[None]:
 def _numbers(
     names: Mapping[int, tuple[str, torch.Tensor, str]], mesh: Mesh, shard: Shard | None
 ) -> dict[int, int]:
-    """Map tensor ids to sharding numbers. Optimizer state gets the sharding of its parameter."""
+    """Map tensor ids to sharding indices. Optimizer state gets the sharding of its parameter."""
     shapes = {name: tuple(tensor.shape) for name, tensor, _ in names.values()}
     numbers = {}
     for key, (name, tensor, owner) in names.items():

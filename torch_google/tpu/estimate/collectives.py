@@ -24,8 +24,8 @@ _REDUCE_SCATTER = "all-reduce-scatter"
 class Collectives:
     """All collectives of one kind that a program runs, counted on one device.
 
-    `bytes` is the size of their results. `sent` is what a device sends to others in a ring, which
-    is the least that any algorithm sends.
+    `bytes` is the total size of their results. `sent` is the number of bytes that a device sends if
+    it uses a ring algorithm, which is the minimum for any algorithm.
     """
 
     count: int
@@ -34,10 +34,10 @@ class Collectives:
 
 
 def collectives(module: Module, counts: Mapping[str, int]) -> dict[str, Collectives]:
-    """Return a program's collectives by kind. `counts` has the number of runs of a computation.
+    """Return a program's collectives by kind. `counts` maps each computation to its number of runs.
 
-    While an asynchronous collective runs, every fusion that overlaps with it repeats its
-    instruction, with the same channel. It counts once.
+    Every fusion that overlaps with an asynchronous collective contains a copy of the collective's
+    instruction, with the same channel. All of these copies are counted as one collective.
     """
     found: dict[str, tuple[str, Collectives]] = {}
     for name, instructions in module.computations.items():
@@ -50,7 +50,7 @@ def collectives(module: Module, counts: Mapping[str, int]) -> dict[str, Collecti
             one = _one(instruction, kind, name, module.partitions)
             times = counts[name]
             if key in found:
-                # The instruction that starts the collective runs the fewest times.
+                # Of the copies, the instruction that starts the collective runs the fewest times.
                 times = min(times, found[key][1].count)
             kind, size, sent = one
             found[key] = kind, Collectives(times, times * size, times * sent)
@@ -78,7 +78,7 @@ def _one(instruction: Instruction, kind: str, name: str, devices: int) -> tuple[
 
 
 def _group(attributes: str, devices: int) -> int:
-    """Return how many devices take part in one group of a collective."""
+    """Return the number of devices in each replica group of a collective."""
     listed, iota, mesh = (kind.search(attributes) for kind in (_LISTED, _IOTA, _MESH))
     if listed:
         return listed[1].count(",") + 1

@@ -32,7 +32,7 @@ Any other option is an argument of the function: --batch=8 calls function(batch=
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command and return its exit status: 1 on an error, 2 if the model does not fit."""
+    """Run the command and return its exit status: 1 for an error, 2 if the model does not fit."""
     parser = argparse.ArgumentParser(
         "python -m torch_google.tpu.estimate",
         description=_DESCRIPTION,

@@ -29,13 +29,13 @@ _COPIES = frozenset({*ALIASES, "copy", "slice", "transpose", "reshape"})
 
 @dataclass
 class Flops:
-    """Floating-point operations. `full` counts the products of float32, `half` all others."""
+    """Floating-point operations: `full` in float32 matmuls and convolutions, `half` in the rest."""
 
     half: float = 0.0
     full: float = 0.0
 
     def add(self, flops: float, full: bool) -> None:
-        """Add a product's flops."""
+        """Add the flops of a matmul or convolution."""
         if full:
             self.full += flops
         else:
@@ -47,7 +47,7 @@ class Flops:
         return self.half + self.full
 
     def seconds(self, peaks: Chip) -> float:
-        """Return the time at the peak speed. A product of float32 takes several passes."""
+        """Return the time in seconds at the peak rate. A float32 product takes several passes."""
         passes = PASSES[str(torch.tpu.get_precision())]
         return (self.half + self.full * passes) / peaks.device_flops
 
@@ -71,23 +71,23 @@ class Counted:
 
     @property
     def flops_of_nodes(self) -> dict[int, float]:
-        """Return the flops of the products of each graph node."""
+        """Return the flops of each graph node's matmuls and convolutions."""
         return {node: own.total for node, own in self.by_node.items() if node is not None}
 
     @property
     def sent(self) -> int:
-        """Return how many bytes a device sends to others."""
+        """Return the number of bytes that a device sends to other devices."""
         return sum(each.sent for each in self.collectives.values())
 
 
 def count(
     text: str, operators: Mapping[int, Operator], devices: int, counted_by_xla: float
 ) -> Counted:
-    """Return the counts of a compiled program, of which XLA counts `counted_by_xla` flops.
+    """Return the counts of a compiled program. `counted_by_xla` is XLA's count of its flops.
 
-    XLA's count has the flops of elementwise operators, but it takes a loop's body once, and a
-    Pallas kernel for what it declares. Products in loops, and kernels for which torch has a
-    formula, are counted here instead.
+    XLA's count includes elementwise operators, but it counts the body of a loop only once, and uses
+    the flops that a Pallas kernel declares. This function corrects the count for matmuls in loops,
+    and for kernels whose operator has a flop formula in torch.
     """
     parsed = module(text)
     run = runs(parsed)
@@ -168,9 +168,10 @@ def _users(instructions: Iterable[Instruction]) -> dict[str, Instruction]:
 
 
 def _node(instruction: Instruction, users: Mapping[str, Instruction]) -> int | None:
-    """Return the graph node to which an instruction counts.
+    """Return the graph node to which an instruction is attributed, or None if there is none.
 
-    XLA's own copies have none. Such a copy, as of a prefetch, counts to its first user's node.
+    The copies that XLA adds, such as prefetches, have no node. A copy is attributed to the node of
+    the first instruction that uses it.
     """
     current: Instruction | None = instruction
     while current is not None and current.node is None:

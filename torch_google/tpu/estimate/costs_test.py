@@ -20,10 +20,10 @@ from torch_google.tpu.estimate.costs import Counted, count, operator_costs
 from torch_google.tpu.estimate.loops import runs
 from torch_google.tpu.estimate.traffic import stepped, traffic
 
-# As libtpu writes a matmul that multiplies one part of the weights while it receives the next: the
-# counter rises by 2 up to 8. Meanwhile an all-gather runs, whose instruction each fusion repeats.
-# The convolution is a matmul of [64, 32] by [2, 16, 32], one of whose two parts is padding for each
-# of two results.
+# A loop in the form that libtpu prints: it multiplies by one part of the weights while it receives
+# the next part. The counter increases by 2 until it reaches 8. An all-gather runs concurrently, and
+# each fusion contains a copy of its instruction. The convolution is a matmul of [64, 32] by
+# [2, 16, 32]. For each of its two results, one of the two parts is padding.
 _LOOP = """\
 HloModule jit_f, is_scheduled=true, num_partitions=16
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job whose step was written to the compile cache compiles nothing."""
+"""If its step was written to the compile cache in advance, a job does not compile any program."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def train(batch=8):
 def infer(batch=8):
     return Net(), (torch.zeros(batch, 16),)
 """
-# The job creates the same model on the device, and runs the step. Then it prints how many programs
-# it compiled, and how many it loaded from the compile cache.
+# The job creates the same model on the device and runs the step. It then prints the number of
+# programs that it compiled, and the number that it loaded from the compile cache.
 _JOB = """
 import json, os, sys
 sys.path.insert(0, os.getcwd())

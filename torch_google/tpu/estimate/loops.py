@@ -21,7 +21,7 @@ _DIRECTION = re.compile(r"\bdirection=(\w+)")
 class Runs:
     """How often each computation runs, and how many loops have an unknown number of iterations.
 
-    The body of such a loop counts as if it ran once. So does each branch of a conditional.
+    The body of such a loop is counted as if it ran once, and so is each branch of a conditional.
     """
 
     counts: Mapping[str, int]
@@ -29,11 +29,11 @@ class Runs:
 
 
 def runs(module: Module) -> Runs:
-    """Return how often each computation runs in one run of the program."""
+    """Return how many times each computation runs in one run of the program."""
     counts = dict.fromkeys(module.computations, 0)
     counts[module.entry] = 1
     unknown = 0
-    # A computation is printed before those that call it, so this visits callers first.
+    # The text lists a computation before its callers, so the reverse order visits callers first.
     for name in reversed(list(module.computations)):
         instructions = module.computations[name]
         for instruction in instructions if counts[name] else ():
@@ -49,7 +49,7 @@ def runs(module: Module) -> Runs:
 
 
 def _trips(module: Module, loop: Instruction, caller: Sequence[Instruction]) -> int | None:
-    """Return how often a loop's body runs: XLA's own count, or that of a counter with constants."""
+    """Return a loop's trip count: XLA's own, or one derived from constant bounds, or None."""
     known = _KNOWN.search(loop.attributes)
     if known:
         return int(known[1])
@@ -68,7 +68,7 @@ def _trips(module: Module, loop: Instruction, caller: Sequence[Instruction]) -> 
 
 
 def _bound(condition: Sequence[Instruction]) -> tuple[int, int, bool] | None:
-    """Return the index of the counter, its limit, and whether the limit is included."""
+    """Return the counter's index, its limit and whether that is inclusive, or None if unknown."""
     by_name = {i.name: i for i in condition}
     root = next((i for i in condition if i.is_root), None)
     if root is None or root.opcode != "compare" or len(root.operands) != 2:
@@ -85,7 +85,7 @@ def _bound(condition: Sequence[Instruction]) -> tuple[int, int, bool] | None:
 
 
 def _step(body: Sequence[Instruction], index: int) -> int | None:
-    """Return the constant that the body adds to the counter."""
+    """Return the constant that the body adds to the counter, or None if it is unknown."""
     by_name = {i.name: i for i in body}
     root = next((i for i in body if i.is_root), None)
     if root is None or root.opcode != "tuple" or index >= len(root.operands):
@@ -117,7 +117,7 @@ def _constant(by_name: Mapping[str, Instruction], name: str) -> int | None:
 
 
 def _source(by_name: Mapping[str, Instruction], name: str) -> str:
-    """Follow copies, which keep a value, to the instruction that computes it."""
+    """Follow copies and bitcasts back to the instruction that computes the value."""
     while (instruction := by_name.get(name)) and instruction.opcode in ("copy", "bitcast"):
         name = instruction.operands[0]
     return name

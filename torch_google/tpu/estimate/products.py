@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts the flops of a compiled program's matmuls and convolutions, per graph node.
 
-XLA's own count takes the body of a loop once, whatever its number of iterations. A program that is
-sharded by XLA has loops that multiply one part of a matrix while they receive the next one.
+XLA counts the body of a loop only once, regardless of the number of iterations. When XLA shards a
+program, it creates loops that multiply by one part of a matrix while they receive the next part.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _FULL = frozenset({"f32", "f64"})
 class Product:
     """A matmul or convolution: its graph node, the flops of one run, and its number of runs.
 
-    `full` says whether an operand is float32. The precision then sets the number of passes.
+    `full` specifies whether an operand is float32 or float64. If so, the number of passes depends
+    on the precision.
     """
 
     node: int | None
@@ -35,7 +36,7 @@ class Product:
 
 
 def products(module: Module, counts: Mapping[str, int]) -> Iterator[Product]:
-    """Yield the products of a program. `counts` has the number of runs of each computation."""
+    """Yield a program's products. `counts` maps each computation to its number of runs."""
     for name, instructions in module.computations.items():
         types = {i.name: i.type for i in instructions}
         for instruction in instructions:
@@ -58,7 +59,7 @@ def _dot(instruction: Instruction, types: Mapping[str, str]) -> int:
 
 
 def _convolution(instruction: Instruction, types: Mapping[str, str]) -> int:
-    """Return the flops of a convolution, without those of padding and of holes."""
+    """Return the flops of a convolution, without those for padding or dilation holes."""
     labels = _LABELS.search(instruction.attributes)
     left, right = (shape_of(types.get(o, ""))[1] for o in instruction.operands[:2])
     result = shape_of(instruction.type)[1]
@@ -91,7 +92,7 @@ def _window(attributes: str) -> dict[str, list[list[int]]]:
 
 
 def _positions(size: int, kernel: int, output: int, window: Mapping[str, list[int]]) -> int:
-    """Return how many pairs of an output and a kernel element meet an element of the input."""
+    """Return how many pairs of an output and a kernel element read an element of the input."""
     stride, before = window.get("stride", [1])[0], window.get("pad", [0])[0]
     holes, spread = window.get("lhs_dilate", [1])[0], window.get("rhs_dilate", [1])[0]
     if holes == spread == stride == 1 and before == 0 and output + kernel - 1 <= size:
@@ -99,7 +100,8 @@ def _positions(size: int, kernel: int, output: int, window: Mapping[str, list[in
     end = (size - 1) * holes
     count = 0
     for k in range(kernel):
-        # An element of the input is at output * stride + k * spread - before, a multiple of holes.
+        # Output o reads position o * stride + k * spread - before. It contains an input element
+        # only if the position is a multiple of `holes`.
         offset = k * spread - before
         if holes == 1:
             first = max(0, -(offset // stride))

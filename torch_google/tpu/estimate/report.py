@@ -44,7 +44,8 @@ class Cost:
 class Collective:
     """All collectives of one kind that a device takes part in.
 
-    `bytes` is the size of their results, and `sent` is what the device sends to others.
+    `bytes` is the total size of their results, and `sent` is the number of bytes that the device
+    sends to other devices.
     """
 
     kind: str
@@ -118,9 +119,9 @@ class Report:
 
     @property
     def grouped_costs(self) -> tuple[Cost, ...]:
-        """Return the costs, each with those of the same line in other layers, slowest first.
+        """Return the costs, slowest first, with those of the same line in all layers combined.
 
-        Numbers in the modules' names become stars, as in `layers.*.mlp`.
+        In a combined cost, numbers in the module's name are replaced with stars: `layers.*.mlp`.
         """
         groups: dict[tuple[str, str, str], list[Cost]] = {}
         for cost in self.costs:
@@ -130,7 +131,7 @@ class Report:
 
     @property
     def grouped_buffers(self) -> tuple[Buffer, ...]:
-        """Return the buffers, each with those of the same name in other layers, largest first."""
+        """Return the buffers, largest first, with those of the same name in all layers combined."""
         groups: dict[tuple[str, str], list[Buffer]] = {}
         for buffer in self.buffers:
             groups.setdefault((starred(buffer.name), buffer.kind), []).append(buffer)
@@ -222,7 +223,7 @@ class Report:
 
 
 def starred(name: str) -> str:
-    """Replace the numbers that tell a name from those of other layers with stars."""
+    """Replace the numbers in a name that distinguish its layer from other layers with stars."""
     return re.sub(r"(?<=\.)\d+(?=[. ]|$)", "*", name)
 
 

@@ -83,7 +83,7 @@ def module(text: str) -> Module:
 def size_of(type_text: str, *, everywhere: bool = False) -> int:
     """Return how many bytes of HBM a type's arrays occupy, including the padding of their tiles.
 
-    With `everywhere`, arrays in other memories, such as a TPU's VMEM, count as well.
+    If `everywhere` is set, arrays in other memories, such as a TPU's VMEM, are counted as well.
     """
     total = 0
     for dtype, sizes, layout in _ARRAY.findall(type_text):

@@ -23,9 +23,9 @@ from torch_google.tpu.estimate.schedule import (
 _SLICES = frozenset({"slice", "dynamic-slice", "gather"})
 _UPDATES = frozenset({"dynamic-update-slice"})
 _VIEWS = frozenset({"bitcast", "reshape", "get-tuple-element"})
-# A fusion computes these only for the elements that are used, so a slice of one is a small read.
+# A fusion computes only the used elements of these, so a slice of their result is a small read.
 _LAZY = frozenset({*_VIEWS, "convert", "pad"})
-# Control flow moves nothing: its computations' instructions are counted themselves.
+# Control flow itself moves no data. The instructions in the called computations are counted.
 _CONTROL = frozenset({"while", "conditional", "call", "async-start"})
 _ASYNC = 'custom_call_target="AsyncCollective'
 _STARTED_SLICES = frozenset({"slice-start", "dynamic-slice-start"})
@@ -34,9 +34,9 @@ _STARTED_SLICES = frozenset({"slice-start", "dynamic-slice-start"})
 def traffic(module: Module, name: str) -> dict[str, int]:
     """Return the HBM bytes that each instruction of a computation reads and writes in one run.
 
-    A slice reads only its result's size, and an update in place writes only the update. This holds
-    in fusions, too. A gather counts as a slice. An asynchronous copy counts at its start, and an
-    asynchronous collective of the TPU compiler at its end.
+    A slice reads only as many bytes as its result has, and an in-place update writes only the
+    update, even inside a fusion. A gather is treated as a slice. An asynchronous copy is counted
+    where it starts, and an asynchronous collective of the TPU compiler where it ends.
     """
     instructions = module.computations[name]
     by_name = {i.name: i for i in instructions}
@@ -46,7 +46,7 @@ def traffic(module: Module, name: str) -> dict[str, int]:
 def stepped(module: Module) -> Iterator[str]:
     """Yield the computations whose instructions run one after another: the entry and loops' bodies.
 
-    The others, such as those of fusions, are part of one instruction.
+    All other computations, such as the bodies of fusions, are part of a single instruction.
     """
     waiting, seen = [module.entry], set[str]()
     while waiting:
@@ -90,7 +90,7 @@ def _everywhere(instruction: Instruction) -> int:
 
 
 def _read(module: Module, fused: Sequence[Instruction], index: int) -> int:
-    """Return how many bytes of a parameter a fused computation reads."""
+    """Return how many bytes a fused computation reads of the parameter at `index`."""
     start = next(
         (i for i in fused if i.opcode == "parameter" and i.literal == str(index)),
         None,
@@ -121,7 +121,7 @@ def _read(module: Module, fused: Sequence[Instruction], index: int) -> int:
 
 
 def _written(module: Module, fused: Sequence[Instruction], type_text: str) -> int:
-    """Return how many bytes of HBM a fused computation writes, whose result has this type."""
+    """Return the number of HBM bytes written by a fused computation with this result type."""
     by_name = {i.name: i for i in fused}
     root = next((i for i in fused if i.is_root), None)
     if root is None:
