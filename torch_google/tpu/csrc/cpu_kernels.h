@@ -34,8 +34,8 @@ void end_round();
 uint64_t cpu_kernel_calls();
 void reset_cpu_kernel_calls();
 
-// For one operator, runs the calls that are allowed to use CPU kernels. Guarded
-// by the GIL.
+// For one operator, runs the calls that are allowed to use CPU kernels. The
+// caller must hold the GIL.
 class CpuKernels {
  public:
   enum Outcome {
