@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the text of a compiled program (HLO): its computations and their instructions.
 
-Imports no JAX, because registering the device imports a module that uses this one.
+This module does not import JAX, because registering the device imports a module that uses this one.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def run(
     meta: Any,
     key: Any,
 ) -> Any:
-    """Call a lowering with the arguments it takes, and cast its results to torch's dtypes."""
+    """Call a lowering with the arguments it accepts, and cast its results to torch's dtypes."""
     positional, named = _bind(op, args, kwargs, _parameters(lowering.function))
     if lowering.random:
         named["key"] = key
@@ -175,7 +175,7 @@ def _bind(
 def _has_usable_default(argument: Any) -> bool:
     """Return whether a schema's argument has a default that a lowering can use.
 
-    The default of a dtype is a number, such as 4 for int64. So the lowering needs its own.
+    The default of a dtype argument is a number, such as 4 for int64, which a lowering cannot use.
     """
     if not argument.has_default_value():
         return False

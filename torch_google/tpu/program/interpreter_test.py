@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments of operators, as their lowerings receive them."""
+"""Tests the form in which lowerings receive the arguments of their operators."""
 
 from __future__ import annotations
 
