@@ -44,7 +44,8 @@ class Operator:
     """A node of the program's graph: an operator, the module that called it, and its source line.
 
     `flops` counts matmuls and convolutions, as torch's flop counter does, over all devices.
-    `shapes` holds the shapes of the input tensors, and `full` whether one of them is float32.
+    `shapes` holds the shapes of the input tensors. `full` specifies whether one of them is float32
+    or float64.
     """
 
     op: str

@@ -29,7 +29,7 @@ _COPIES = frozenset({*ALIASES, "copy", "slice", "transpose", "reshape"})
 
 @dataclass
 class Flops:
-    """Floating-point operations: `full` in float32 matmuls and convolutions, `half` in the rest."""
+    """Floating-point operations: `full` in float32 or float64 products, and `half` in the rest."""
 
     half: float = 0.0
     full: float = 0.0
