@@ -183,11 +183,12 @@ def _row(key: Key, verdict: Verdict, cause: str = "", **numbers: float) -> Row:
 
 
 def _environment(scratch: Path) -> dict[str, str]:
-    """Return a worker's environment variables, with `scratch` as Inductor's cache directory."""
+    """Return a worker's environment variables, so that it finds no program in a compile cache."""
     return {
         **environment(1),
         "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
         "TORCHINDUCTOR_CACHE_DIR": str(scratch),
+        "TORCH_TPU_COMPILE_CACHE": "",
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
         "HF_HUB_OFFLINE": "1",
     }
