@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -18,7 +19,10 @@ from torch_google.tpu import _C
 _COLLECTIVE = "tpu: torch.distributed: "
 _TRACEBACK = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^  File "(.*)", line (\d+)', re.MULTILINE)
-_ROOTS = (str(Path(torch.__file__).parent), str(Path(__file__).parents[2]))
+# With a separator at the end, because torchvision is not a part of torch.
+_ROOTS = tuple(
+    f"{root}{os.sep}" for root in (Path(torch.__file__).parent, Path(__file__).parents[2])
+)
 
 
 def explain(op: str, error: Exception) -> NoReturn:
