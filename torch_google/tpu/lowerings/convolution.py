@@ -119,9 +119,9 @@ def _convolve(x: jax.Array, weight: jax.Array, shape: _Shape, wide: Any = None) 
     general = partial(_general, shape=shape, wide=wide)
 
     def on_cpu(x: jax.Array, weight: jax.Array) -> jax.Array:
-        return grouped_convolution.depthwise(x, *_plain(weight, shape), wide)
+        return grouped_convolution.convolve(x, *_plain(weight, shape), shape.groups, wide)
 
-    if not grouped_convolution.is_depthwise(x, weight, shape.groups):
+    if not grouped_convolution.supports(x, *_plain(weight, shape), shape.groups):
         return general(x, weight)
     return jax.lax.platform_dependent(x, weight, cpu=on_cpu, default=general)
 
@@ -142,8 +142,7 @@ def _of_input(grad: jax.Array, x: jax.Array, weight: jax.Array, shape: _Shape) -
     def on_cpu(grad: jax.Array, x: jax.Array, weight: jax.Array) -> jax.Array:
         return _convolve(grad, weight, shape.adjoint(x, grad, weight))
 
-    # Only if there are as many results as inputs is the adjoint depthwise, too.
-    if grad.shape[1] != x.shape[1] or not grouped_convolution.is_depthwise(x, weight, shape.groups):
+    if not grouped_convolution.supports_gradient(grad, weight, shape.groups):
         return general(grad, x, weight)
     return jax.lax.platform_dependent(grad, x, weight, cpu=on_cpu, default=general)
 
@@ -159,7 +158,7 @@ def _of_weight(grad: jax.Array, x: jax.Array, weight: jax.Array, shape: _Shape) 
         _, window = _plain(weight, replace(shape, transposed=False))
         return grouped_convolution.weight_gradient(grad, x, weight, window, shape.groups)
 
-    if not grouped_convolution.has_grouped_gradient(x, weight, shape.groups):
+    if not grouped_convolution.supports_gradient(x, weight, shape.groups):
         return general(grad, x, weight)
     return jax.lax.platform_dependent(grad, x, weight, cpu=on_cpu, default=general)
 

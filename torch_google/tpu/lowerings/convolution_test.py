@@ -183,12 +183,12 @@ def test_dtypes_with_groups(dtype: torch.dtype, groups: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("platform", "groups", "count"), [("cpu", 8, 0), ("cpu", 4, 2), ("tpu", 8, 3), ("tpu", 4, 3)]
+    ("platform", "groups", "count"), [("cpu", 8, 0), ("cpu", 4, 0), ("tpu", 8, 3), ("tpu", 4, 3)]
 )
 def test_slow_convolutions_with_groups_are_replaced_on_cpus(
     platform: str, groups: int, count: int
 ) -> None:
-    """XLA's own convolution remains on a TPU, and for cases in which it is fast."""
+    """XLA's own convolution remains on a TPU."""
 
     def step(x: Any, w: Any) -> Any:
         options = ([1, 1], [1, 1], [1, 1], False, [0, 0], groups)
@@ -199,6 +199,15 @@ def test_slow_convolutions_with_groups_are_replaced_on_cpus(
     w = jax.ShapeDtypeStruct((8, 8 // groups, 3, 3), jnp.float32)
     lowered = jax.jit(step).trace(x, w).lower(lowering_platforms=(platform,))
     assert lowered.as_text().count("stablehlo.convolution(") == count
+
+
+def test_large_convolutions_with_groups_use_xlas_own() -> None:
+    options = (None, [1, 1], [1, 1], [1, 1], False, [0, 0], 2)
+    w = jax.ShapeDtypeStruct((8, 4, 3, 3), jnp.float32)
+    for size, count in ((64, 0), (512, 1)):
+        x = jax.ShapeDtypeStruct((1, 8, size, size), jnp.float32)
+        lowered = jax.jit(lambda x, w: convolution(x, w, *options)).lower(x, w)
+        assert lowered.as_text().count("stablehlo.convolution(") == count
 
 
 def test_windows_are_gathered_on_cpus_alone() -> None:

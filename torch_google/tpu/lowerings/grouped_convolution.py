@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions with groups on a CPU, one tap of the kernel at a time.
 
-XLA:CPU computes a depthwise convolution in loops that LLVM cannot vectorize, and expands the weight
-gradient of a convolution with groups to one without, which multiplies the work by the number of
-groups. Here, each tap of a kernel is a slice of the padded input. LLVM vectorizes a sum over
-slices, and XLA has a fast path for matmuls.
+XLA:CPU computes a convolution with groups in loops that LLVM cannot vectorize, and expands its
+weight gradient to that of a convolution without groups, which multiplies the work by the number of
+groups. Here, each tap of a kernel is a slice of the padded input. A depthwise convolution is a sum
+over slices, which LLVM vectorizes. For others, XLA has fast matmuls.
 
 All arrays are (N, C, ...), and `weight` is (O, C / groups, ...).
 """
@@ -24,6 +24,8 @@ from torch_google.tpu.lowerings.opmath import opmath
 
 # XLA compiles each tap separately. 64 taps of a weight gradient take about 1 s.
 _MOST_TAPS = 64
+# The largest matrix of columns, in elements. Larger convolutions use XLA's, to save memory.
+_MOST_COLUMNS = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -44,27 +46,28 @@ class Window:
         ]
 
 
-def is_depthwise(x: jax.Array, weight: jax.Array, groups: int) -> bool:
-    """Return whether `depthwise` supports the convolution and is faster than XLA's."""
-    return groups == x.shape[1] > 1 and _has_few_taps(x, weight)
+def supports(x: jax.Array, weight: jax.Array, window: Window, groups: int) -> bool:
+    """Return whether `convolve` supports a convolution and is faster than XLA's."""
+    if not supports_gradient(x, weight, groups):
+        return False
+    columns = math.prod((x.size // math.prod(x.shape[2:]), *weight.shape[2:]))
+    columns *= math.prod(window.sizes(x.shape[2:], weight.shape[2:]))
+    return groups == x.shape[1] or columns <= _MOST_COLUMNS
 
 
-def has_grouped_gradient(x: jax.Array, weight: jax.Array, groups: int) -> bool:
-    """Return whether `weight_gradient` supports the convolution and is faster than XLA's."""
-    return groups > 1 and _has_few_taps(x, weight)
+def supports_gradient(x: jax.Array, weight: jax.Array, groups: int) -> bool:
+    """Return whether `weight_gradient` supports a convolution and is faster than XLA's."""
+    taps = math.prod(weight.shape[2:])
+    return groups > 1 and taps <= _MOST_TAPS and x.size > 0 and jnp.issubdtype(x.dtype, jnp.inexact)
 
 
-def depthwise(x: jax.Array, weight: jax.Array, window: Window, wide: Any) -> jax.Array:
-    """Convolve each channel separately, and return the result in the dtype `wide`."""
+def convolve(x: jax.Array, weight: jax.Array, window: Window, groups: int, wide: Any) -> jax.Array:
+    """Convolve (N, C, ...) with (O, C / groups, ...) to (N, O, ...) in the dtype `wide`."""
+    compute = _depthwise if groups == x.shape[1] else _by_columns
     sizes = window.sizes(x.shape[2:], weight.shape[2:])
-    channels = x.shape[1]
-    factors = opmath(weight).reshape(channels, -1, math.prod(weight.shape[2:]))
-    shape = (x.shape[0], channels, factors.shape[1], *sizes)
-    total = jnp.zeros(shape, factors.dtype)
-    for index, tap in enumerate(_taps(opmath(x), weight.shape[2:], window, sizes)):
-        factor = factors[:, :, index].reshape(1, *factors.shape[:2], *[1] * len(sizes))
-        total = total + tap[:, :, None] * factor
-    return total.reshape(x.shape[0], weight.shape[0], *sizes).astype(wide or x.dtype)
+    taps = _taps(opmath(x), weight.shape[2:], window, sizes)
+    out = compute(list(taps), opmath(weight), groups)
+    return out.reshape(x.shape[0], weight.shape[0], *sizes).astype(wide or x.dtype)
 
 
 def weight_gradient(
@@ -86,9 +89,24 @@ def weight_gradient(
     return jnp.stack(columns, axis=-1).reshape(weight.shape).astype(weight.dtype)
 
 
-def _has_few_taps(x: jax.Array, weight: jax.Array) -> bool:
-    taps = math.prod(weight.shape[2:])
-    return taps <= _MOST_TAPS and x.size > 0 and jnp.issubdtype(x.dtype, jnp.inexact)
+def _depthwise(taps: Sequence[jax.Array], weight: jax.Array, groups: int) -> jax.Array:
+    """Return the sum of the taps, each multiplied by its element of the kernel."""
+    factors = weight.reshape(groups, -1, len(taps))
+    spatial = [1] * (taps[0].ndim - 2)
+    total: Any = 0
+    for index, tap in enumerate(taps):
+        total += tap[:, :, None] * factors[:, :, index].reshape(1, groups, -1, *spatial)
+    return total
+
+
+def _by_columns(taps: Sequence[jax.Array], weight: jax.Array, groups: int) -> jax.Array:
+    """Return the matmuls of the kernels with a matrix that has a column for each result."""
+    batch, size = taps[0].shape[0], math.prod(taps[0].shape[2:])
+    columns = jnp.stack(taps, axis=2).reshape(batch, groups, -1, size)
+    kernels = weight.reshape(groups, weight.shape[0] // groups, -1)
+    kernels = jnp.broadcast_to(kernels, (batch, *kernels.shape))
+    # XLA has a fast path if the batch dimensions come first in both operands.
+    return jax.lax.dot_general(kernels, columns, (((3,), (2,)), ((0, 1), (0, 1))))
 
 
 def _taps(
