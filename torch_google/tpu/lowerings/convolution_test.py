@@ -96,6 +96,26 @@ CASES: dict[str, Any] = {
         [0, 0],
         3,
     ),
+    "transposed 2d depthwise, more output padding than stride": (
+        (2, 4, 5, 6),
+        (4, 1, 3, 2),
+        [1, 2],
+        [1, 0],
+        [2, 4],
+        True,
+        [1, 3],
+        4,
+    ),
+    "transposed 2d groups, more output padding than stride": (
+        (2, 4, 5, 6),
+        (4, 3, 3, 2),
+        [1, 2],
+        [1, 0],
+        [2, 4],
+        True,
+        [1, 3],
+        2,
+    ),
     "groups of an empty batch": ((0, 4, 5), (4, 2, 3), [1], [1], [1], False, [0], 2),
     "3d": ((1, 2, 5, 6, 4), (3, 2, 2, 3, 2), [1, 2, 1], [1, 0, 1], [2, 1, 1], False, [0] * 3, 1),
     "transposed 1d": ((2, 4, 5), (4, 3, 4), [3], [1], [1], True, [2], 1),
@@ -199,6 +219,19 @@ def test_slow_convolutions_with_groups_are_replaced_on_cpus(
     w = jax.ShapeDtypeStruct((8, 8 // groups, 3, 3), jnp.float32)
     lowered = jax.jit(step).trace(x, w).lower(lowering_platforms=(platform,))
     assert lowered.as_text().count("stablehlo.convolution(") == count
+
+
+@pytest.mark.parametrize("groups", [8, 32])
+def test_a_weight_gradient_stores_one_tap_at_a_time(groups: int) -> None:
+    def gradient(grad: Any, x: Any, w: Any) -> Any:
+        options = ([1, 1], [3, 3], [1, 1], False, [0, 0], groups)
+        return convolution_backward(grad, x, w, None, *options, [False, True, False])[1]
+
+    x = jax.ShapeDtypeStruct((2, 32, 64, 64), jnp.float32)
+    w = jax.ShapeDtypeStruct((32, 32 // groups, 7, 7), jnp.float32)
+    memory = jax.jit(gradient).lower(x, x, w).compile().memory_analysis()
+    assert memory is not None
+    assert memory.temp_size_in_bytes < 6 * x.size * 4
 
 
 def test_large_convolutions_with_groups_use_xlas_own() -> None:

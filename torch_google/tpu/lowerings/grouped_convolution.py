@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,9 +22,9 @@ import jax.numpy as jnp
 
 from torch_google.tpu.lowerings.opmath import opmath
 
-# XLA compiles each tap separately. 64 taps of a weight gradient take about 1 s.
+# XLA compiles each tap of a result separately, which takes time.
 _MOST_TAPS = 64
-# The largest matrix of columns, in elements. Larger convolutions use XLA's, to save memory.
+# The most elements in the matrix of columns. Larger convolutions use XLA's, to save memory.
 _MOST_COLUMNS = 1 << 24
 
 
@@ -48,17 +48,17 @@ class Window:
 
 def supports(x: jax.Array, weight: jax.Array, window: Window, groups: int) -> bool:
     """Return whether `convolve` supports a convolution and is faster than XLA's."""
-    if not supports_gradient(x, weight, groups):
+    taps = math.prod(weight.shape[2:])
+    if not supports_gradient(x, weight, groups) or taps > _MOST_TAPS:
         return False
-    columns = math.prod((x.size // math.prod(x.shape[2:]), *weight.shape[2:]))
-    columns *= math.prod(window.sizes(x.shape[2:], weight.shape[2:]))
-    return groups == x.shape[1] or columns <= _MOST_COLUMNS
+    size = math.prod(window.sizes(x.shape[2:], weight.shape[2:]))
+    return groups == x.shape[1] or x.shape[0] * x.shape[1] * taps * size <= _MOST_COLUMNS
 
 
 def supports_gradient(x: jax.Array, weight: jax.Array, groups: int) -> bool:
     """Return whether `weight_gradient` supports a convolution and is faster than XLA's."""
-    taps = math.prod(weight.shape[2:])
-    return groups > 1 and taps <= _MOST_TAPS and x.size > 0 and jnp.issubdtype(x.dtype, jnp.inexact)
+    sizes = (x.size, weight.size)
+    return groups > 1 and min(sizes) > 0 and jnp.issubdtype(x.dtype, jnp.inexact)
 
 
 def convolve(x: jax.Array, weight: jax.Array, window: Window, groups: int, wide: Any) -> jax.Array:
@@ -77,16 +77,15 @@ def weight_gradient(
     batch, outputs, *sizes = grad.shape
     size = math.prod(sizes)
     split = opmath(grad).reshape(batch, groups, outputs // groups, size)
-    columns = []
-    for tap in _taps(opmath(x), weight.shape[2:], window, sizes):
+
+    def column(tap: jax.Array) -> jax.Array:
         inputs = tap.reshape(batch, groups, -1, size)
         if split.shape[2] == inputs.shape[2] == 1:
-            column = (split * inputs).sum((0, 3))[:, None]
-        else:
-            dims = (((0, 3), (0, 3)), ((1,), (1,)))
-            column = jax.lax.dot_general(split, inputs, dims)
-        columns.append(column)
-    return jnp.stack(columns, axis=-1).reshape(weight.shape).astype(weight.dtype)
+            return (split * inputs).sum((0, 3))[:, None]
+        return jax.lax.dot_general(split, inputs, (((0, 3), (0, 3)), ((1,), (1,))))
+
+    columns = _of_each_tap(column, opmath(x), weight.shape[2:], window, sizes)
+    return jnp.moveaxis(columns, 0, -1).reshape(weight.shape).astype(weight.dtype)
 
 
 def _depthwise(taps: Sequence[jax.Array], weight: jax.Array, groups: int) -> jax.Array:
@@ -109,12 +108,40 @@ def _by_columns(taps: Sequence[jax.Array], weight: jax.Array, groups: int) -> ja
     return jax.lax.dot_general(kernels, columns, (((3,), (2,)), ((0, 1), (0, 1))))
 
 
+def _of_each_tap(
+    function: Callable[[jax.Array], jax.Array],
+    x: jax.Array,
+    kernel: Sequence[int],
+    window: Window,
+    sizes: Sequence[int],
+) -> jax.Array:
+    """Return the stacked results of a function of each tap.
+
+    The taps are computed in turn, because XLA would store all of them at once.
+    """
+    padded = _padded(x, window)
+    extents = [(size - 1) * s + 1 for size, s in zip(sizes, window.stride, strict=True)]
+
+    def of_position(position: jax.Array) -> jax.Array:
+        starts = [position[axis] * d for axis, d in enumerate(window.dilation)]
+        zero = jnp.zeros((), position.dtype)
+        block = jax.lax.dynamic_slice(padded, (zero, zero, *starts), (*x.shape[:2], *extents))
+        return function(jax.lax.slice(block, [0] * x.ndim, block.shape, (1, 1, *window.stride)))
+
+    positions = list(itertools.product(*map(range, kernel)))
+    return jax.lax.map(of_position, jnp.array(positions, jnp.int32))
+
+
+def _padded(x: jax.Array, window: Window) -> jax.Array:
+    edges = [(*pad, spread - 1) for pad, spread in zip(window.pads, window.spread, strict=True)]
+    return jax.lax.pad(x, jnp.zeros((), x.dtype), [(0, 0, 0), (0, 0, 0), *edges])
+
+
 def _taps(
     x: jax.Array, kernel: Sequence[int], window: Window, sizes: Sequence[int]
 ) -> Iterator[jax.Array]:
     """Yield, for each element of a kernel, the elements of the input that it is multiplied by."""
-    edges = [(*pad, spread - 1) for pad, spread in zip(window.pads, window.spread, strict=True)]
-    padded = jax.lax.pad(x, jnp.zeros((), x.dtype), [(0, 0, 0), (0, 0, 0), *edges])
+    padded = _padded(x, window)
     for position in itertools.product(*map(range, kernel)):
         starts = [p * d for p, d in zip(position, window.dilation, strict=True)]
         ends = [
