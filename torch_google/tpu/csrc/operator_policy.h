@@ -26,6 +26,7 @@ struct OperatorPolicy {
   std::string_view name;
   bool crosses_devices = false;
   bool takes_indices = false;
+  bool takes_one_element = false;
   NumberCheck numbers = NumberCheck::none;
 };
 

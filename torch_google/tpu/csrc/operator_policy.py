@@ -50,6 +50,8 @@ class Policy:
     crosses_devices: bool = False  # whether a call with tensors on several devices is a transfer
     # Whether the second argument is a list of indices, which may be on the CPU.
     takes_indices: bool = False
+    # Whether a CPU tensor with one element counts as a number, whatever its shape.
+    takes_one_element: bool = False
     numbers: NumberCheck | None = None
     releases: Releases = Releases.ALL  # used only by the test: C++ never looks up absent operators
 
@@ -64,6 +66,11 @@ POLICIES: Final = (
             *("index", "index_put", "index_put_"),
             *("_index_put_impl_", "_unsafe_index", "_unsafe_index_put"),
         )
+    ),
+    # The learning rate may be a CPU tensor of shape [1], as on CUDA.
+    *(
+        Policy(name=f"aten::_fused_{name}", takes_one_element=True)
+        for name in ("adam", "adam_", "adamw", "adamw_", "adagrad", "adagrad_", "sgd", "sgd_")
     ),
     # Parameters of random distributions. torch's kernels for other devices check them at run time,
     # but a compiled program cannot raise errors.
@@ -123,6 +130,8 @@ def _row(policy: Policy) -> str:
         fields.append(".crosses_devices = true")
     if policy.takes_indices:
         fields.append(".takes_indices = true")
+    if policy.takes_one_element:
+        fields.append(".takes_one_element = true")
     if policy.numbers:
         fields.append(f".numbers = NumberCheck::{policy.numbers.value}")
     return f"    {{{', '.join(fields)}}},"

@@ -33,6 +33,7 @@ struct Operator {
   bool scalars_are_inputs = false;
   bool crosses_devices = false;
   bool takes_indices = false;
+  bool takes_one_element = false;
   std::optional<SchemaInfo> schema_info;
   // Shared pointers keep a program alive if it is evicted while it runs.
   std::unordered_map<Key, std::shared_ptr<const Program>, KeyHash> programs;
@@ -52,6 +53,7 @@ Operator& operator_named(const std::string& name) {
     const auto& policy = policy_of(name);
     found->crosses_devices = policy.crosses_devices;
     found->takes_indices = policy.takes_indices;
+    found->takes_one_element = policy.takes_one_element;
   }
   return *found;
 }
@@ -115,6 +117,17 @@ void bring_indices(torch::jit::Stack& stack, size_t arity) {
   stack[stack.size() - arity + 1] = std::move(brought);
 }
 
+// Replaces CPU tensors of one element by scalars, which are 0-dimensional.
+void reshape_to_scalars(torch::jit::Stack& stack, size_t arity) {
+  for (size_t i = stack.size() - arity; i < stack.size(); ++i) {
+    auto& argument = stack[i];
+    if (argument.isTensor() && argument.toTensor().defined() &&
+        argument.toTensor().is_cpu() && argument.toTensor().numel() == 1) {
+      argument = argument.toTensor().reshape({});
+    }
+  }
+}
+
 void record(Operator& self, const c10::OperatorHandle& handle,
             torch::jit::Stack& stack) {
   start();
@@ -135,6 +148,9 @@ void record(Operator& self, const c10::OperatorHandle& handle,
   const size_t arity = schema.arguments().size();
   if (self.takes_indices) {
     bring_indices(stack, arity);
+  }
+  if (self.takes_one_element) {
+    reshape_to_scalars(stack, arity);
   }
   const ThreadSettings settings;
   // Keep a pool of Call objects, because building a program may run other
