@@ -26,6 +26,8 @@ from tests.upstream.distributed import device_use
 # The number of devices. It is the largest number of ranks in a test, because torch's base classes
 # use the CPU if a test has more ranks than devices.
 COUNT = 8
+# The number of ranks in a test of fully_shard that does not choose one itself.
+_DEFAULT_RANKS = 4
 BACKEND = {"cpu": "gloo", "tpu": "cpu:gloo,tpu:tpu"}
 
 # An argument list with at most one level of nested parentheses.
@@ -187,7 +189,10 @@ def adapt_framework(device: str) -> None:
 
     common_fsdp.DEVICE_TYPE = device
     common_fsdp.DISTRIBUTED_BACKEND = BACKEND[device]
-    common_fsdp.DEVICE_COUNT = 4  # the default number of ranks in a test
+    # A rank selects the device with its number, modulo DEVICE_COUNT.
+    common_fsdp.DEVICE_COUNT = COUNT
+    for base in (common_fsdp.FSDPTest, common_fsdp.FSDPTestMultiThread):
+        base.world_size = property(lambda _: _DEFAULT_RANKS)
     # Treat tpu like XPU: the framework then selects a device for each rank, and sleeps on the host.
     common_fsdp.TEST_XPU = device == "tpu"
 
