@@ -15,8 +15,8 @@ from tests.distributed.rank import Rank
 from tests.distributed.registry import case
 
 _LATE = 2.0
-# The number of seconds that a rank has to issue all operators. On an idle machine, this takes
-# milliseconds.
+# The time limit, in seconds, for a rank to issue all its operations. On an idle machine, it takes
+# milliseconds to issue them.
 _SOON = 1.0
 
 

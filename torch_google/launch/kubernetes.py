@@ -57,7 +57,7 @@ class Tpu:
 class Job:
     """A job: one container per machine, in which torchrun starts the processes.
 
-    image: the image's address, preferably with a digest: REGISTRY/REPOSITORY@sha256:...
+    image: the image reference, preferably with a digest: REGISTRY/REPOSITORY@sha256:...
     machines: the number of machines per slice; ignored if `tpu` is set, which implies it.
     slices: the number of slices; more than one requires JobSet in the cluster.
     processes: the number of processes per machine.

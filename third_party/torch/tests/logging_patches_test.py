@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs and traces call hooks in torch._seam. Importing torch keeps the root logger's handlers."""
+"""torch's logging and tracing code calls hooks in torch._seam.
+
+Importing torch does not remove the root logger's handlers.
+"""
 
 from __future__ import annotations
 

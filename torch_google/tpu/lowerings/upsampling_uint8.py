@@ -23,7 +23,7 @@ _TapsRule = Callable[[int, int, bool, Any, Any], tuple[Any, Any]]
 def resample_bytes(
     x: jax.Array, output_size: Sequence[int], corners: bool, scales: Sequence[Any], rule: _TapsRule
 ) -> jax.Array:
-    """Resample uint8 images, bit for bit like the CPU. Scales must not be traced."""
+    """Resample uint8 images. Results are bit-identical to the CPU's. Scales must not be traced."""
     for back in range(1, len(output_size) + 1):
         axis, size, scale = x.ndim - back, int(output_size[-back]), scales[-back]
         if size == x.shape[axis] and scale is None:
