@@ -8,8 +8,8 @@
 
 The script adds a line to requirements.in (or groups/NAME.in), updates the locks, writes the licence
 of each new wheel to third_party/licences.json, and marks a wheel in annotations.json if its modules
-look for files by path. Then it updates the bill of materials, and imports the package in a packed
-program. If it was interrupted, run it again to continue.
+open files by path. Then it updates the bill of materials, and imports the package in a packed
+program (a PAR). If it was interrupted, run it again to continue.
 """
 
 from __future__ import annotations

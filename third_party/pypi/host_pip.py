@@ -31,7 +31,11 @@ class NoPipError(Exception):
 
 @dataclass(frozen=True)
 class Pip:
-    """A command that starts pip. `root` is its import path; None if the interpreter contains it."""
+    """A command that starts pip.
+
+    `root` is the directory from which pip is imported, or None if pip is one of the interpreter's
+    packages.
+    """
 
     argv: tuple[str, ...]
     root: Path | None = None
@@ -86,7 +90,7 @@ def _from_directory(directory: Path | None) -> Pip | None:
 
 
 def _from_python3() -> Pip | None:
-    """Return the pip of the python3 on PATH, to run under this interpreter."""
+    """Return the pip of the python3 on PATH, to run under this interpreter, or None."""
     ask = ["python3", "-c", "import pip; print(pip.__path__[0])"]
     with tempfile.TemporaryDirectory() as directory:
         try:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A wheel's top-level modules can be imported in a packed program, without the wheel on disk.
+"""A wheel's top-level modules can be imported in a PAR, without the wheel on disk.
 
-add.py runs this test for the package that it adds. In other runs, the test imports the default of
-`imported_package` in BUILD.
+add.py runs this test for the package that it adds. In other runs, the test imports the default
+package of the `imported_package` flag in BUILD.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def torch_requirement(pin: str) -> str:
 
 
 def data_only(annotations: str) -> frozenset[str]:
-    """Return the keys of packages used only for their data files, so they need no dependencies."""
+    """Return the keys of packages locked without dependencies: only their data files are used."""
     rows = json.loads(annotations)
     return frozenset(key for key, row in rows.items() if row.get("data_only"))
 

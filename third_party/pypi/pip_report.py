@@ -81,7 +81,7 @@ class _Progress:
         self._start = self._spoken = time.monotonic()
 
     def line(self, text: str) -> str | None:
-        """Process a line of pip's output. If the search is hopeless, return the reason."""
+        """Process a line of pip's output. Return None, or the reason if the search is hopeless."""
         match = _CANDIDATE.match(text)
         if not match:
             return None

@@ -181,7 +181,7 @@ def solve(
     firm_hint: str = "Locked versions of groups are not the cause; add --upgrade alone, or edit the"
     " inputs.",
 ) -> tuple[Rows, Package | None]:
-    """Return the rows for `lines`, including all of `base`, and torch's row if pip resolved torch.
+    """Return the rows for `lines` and `base`, and torch's row (None if pip did not resolve it).
 
     The versions in `own` may change; those in `base` may not. `before` contains the lines that
     `own` was resolved from. If `keep` is false, pip resolves all lines and, if `with_torch` is
@@ -253,7 +253,7 @@ def _settled(line: str, locked: Rows, upgrade: Collection[str]) -> bool:
 
 
 def _admitted(line: str, locked: Rows) -> bool:
-    """Return whether `line` allows the locked version of its package, if there is one."""
+    """Return whether `line` allows its package's locked version, or True if none is locked."""
     from third_party.pypi import resolve
 
     row = locked.get(lock.requirement_key(line))

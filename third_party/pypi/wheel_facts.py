@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a wheel's files, read its licence and find the modules that open files by path."""
+"""Read a wheel's licence from its files, and find the modules that open files by path."""
 
 from __future__ import annotations
 
