@@ -14,7 +14,7 @@ absolute() {
   case $1 in */*) case $1 in /*) echo "$1" ;; *) echo "$PWD/$1" ;; esac ;; *) echo "$1" ;; esac
 }
 
-# Prints the command for a tool. A tool of the machine keeps its path. A tool that the build
+# Prints the command for a tool. A host tool keeps its path. A tool that the build
 # provides gets a name on PATH instead, because the output would contain its path.
 tool() {
   case $2 in
@@ -168,7 +168,8 @@ build() {
   cd "$work/src"
 
   # Use a precompiled Python.h only for files that include it directly: other files may include
-  # headers before it that define macros. The files left to make include generated files.
+  # headers before it that define macros. Files that match --leave include generated files, so make
+  # compiles them.
   [ "${compile##*/}" = none ] || perl "$compile" --header='"Python.h"' \
     --alone='(?s)\A(?!.*# *include "Python[.]h")' \
     --leave='freeze|frozen|getpath|_bootstrap_python' \
