@@ -27,7 +27,7 @@ _RECORD = re.compile(r"[0-9a-f]{8,} +R_\S+ +(\S+?)(?:[+-]0x[0-9a-f]+)?$")
 _SECTIONS_OF_NAMES = re.compile(
     r"^\.(?:text|bss|tbss|tdata|data(?:\.rel(?:\.ro)?(?:\.local)?)?)\.(?=.)"
 )
-# The numbers in generated names. A compiler numbers lambdas, unnamed guards and constants within a
+# The numbers in generated names. Compilers number lambdas, unnamed guards and constants within a
 # file, and torch's macros use __COUNTER__. The digits before a mangled name are its length, which
 # may change with the number.
 _COUNTED = re.compile(
@@ -50,10 +50,10 @@ Functions = dict[str, set[frozenset[str]]]
 
 
 def functions_of(lines: Iterable[str]) -> Functions:
-    """Map the name of each function to the set of names that it refers to.
+    """Map each function name to sets of the names that functions with that name refer to.
 
-    If several functions have the same name, such as the empty name, the value contains the set of
-    each of them.
+    A name usually has one set. Several functions may share a name, such as the empty name; each of
+    them adds its own set.
     """
     functions: Functions = defaultdict(set)
     for section, records in _sections(lines):

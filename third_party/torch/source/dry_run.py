@@ -6,9 +6,9 @@
 
 The script evaluates the overlay, torch_source.BUILD, on the source tree DIR, without Bazel and
 without compiling. Every file that the overlay lists and every upstream variable that it loads must
-exist, and each configured template must have exactly the variables that it sets. The exit status is
-0 if the overlay matches the tree, 1 if not (each mismatch is printed on a line), and 2 if DIR is
-not a torch source tree.
+exist, and each configured template must have exactly the variables that the overlay sets. The exit
+status is 0 if the overlay matches the tree, 1 if not (each mismatch is printed on a separate line),
+and 2 if DIR is not a torch source tree.
 
 Use --libraries for a release whose wheel is available but whose source is not. DIR is then the
 source of a release that the overlay matches. The report lists the files in DIR that the libraries

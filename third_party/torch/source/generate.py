@@ -69,7 +69,7 @@ def run(generator: str, root: Path, out: Path) -> None:
 
 
 def distribute(output: Path, headers: Path, sources: dict[str, Path]) -> None:
-    """Copy listed sources to their files in `sources`, and other files to `headers`.
+    """Copy each source in `sources` to the path it maps to, and other files to `headers`.
 
     Raises a GenerateError if `output` has an unlisted source or lacks a listed one.
     """

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stubs that replace torch's TorchScript exporter to ONNX, because the exporter
 // needs ONNX and protobuf. They define the enumerations that Python code uses,
-// so that `import torch.onnx` works. Exporting raises an error with the reason.
+// so that `import torch.onnx` works. Exporting raises an error that states
+// the reason.
 
 #include <torch/csrc/jit/passes/onnx/helper.h>
 #include <torch/csrc/jit/serialization/export.h>

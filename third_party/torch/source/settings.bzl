@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The settings of the static build: compiler options, and the values that CMake would configure."""
 
-# Options for all units, even in fastbuild and dbg mode, because an unoptimized libtorch is
+# Options for all compilations, even in fastbuild and dbg mode, because an unoptimized libtorch is
 # uselessly slow.
 COPTS = [
     "-O2",

@@ -42,8 +42,8 @@ PyObject* functorch_static_init(void) {
   return PyInit__C();
 }
 
-// The main function of manager.cpp, which the build renames, declared by its
-// mangled name.
+// The main function in manager.cpp. The build renames this function, so the
+// declaration uses the mangled form of the new name.
 extern int torch_manager_main(int,
                               char**) __asm__("_Z22torch_shm_manager_mainiPPc");
 

@@ -13,8 +13,8 @@ import sys
 
 import pytest
 
-# A program that listens on a port that is in use: C++ logs a warning for each address, and then
-# raises an error.
+# A program that tries to listen on a port that is in use: C++ logs a warning for each address, and
+# then raises an error.
 _TAKEN = """
 import socket
 import torch

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Tests that the report contains only the call that reaches another file's function.
+# Tests that the report contains only the call that resolves to another file's function.
 # usage: report_test.sh REPORT
 set -eu
 expect() {

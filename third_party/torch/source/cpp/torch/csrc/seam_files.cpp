@@ -72,7 +72,8 @@ class Opened {
 
   py::object& file() { return *entered_; }
 
-  // Closes the file as the end of a `with` block does if there is no exception.
+  // Closes the file, as Python does at the end of a `with` block that raises no
+  // exception.
   void Close() {
     open_ = false;
     (*context_).attr("__exit__")(py::none(), py::none(), py::none());
