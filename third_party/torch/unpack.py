@@ -9,9 +9,9 @@ checks its input, and the hash of the tree must equal the pinned hash, so `@torc
 of the same bytes. The importer computes the pinned hash with the same functions: `build_tree`
 writes the tree to disk; `patched_tree` and `tree_hash_of` do not.
 
-With --wheel-only, the pin contains only the hash of the wheel, which determines the tree together
-with the patches. The CUDA wheel is pinned in this way, so that editing a patch does not require a
-download of half a gigabyte to update the pin.
+With --wheel-only, the pin contains only the hash of the wheel, which, together with the patches,
+determines the tree. The CUDA wheel is pinned in this way, so that editing a patch does not require
+a download of half a gigabyte to update the pin.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ SEAM = "torch/_utils_internal.py"
 SEAM_UPSTREAM = "torch/_utils_internal_upstream.py"
 SOURCE_HASH = "torch/src_hash.txt"
 VERSION = "torch/version.py"
-# The file in a series' directory that records the release to which the series applies.
+# The file in a patch series' directory that records the release to which the series applies.
 BASE = "base.json"
 
 # Files that no PAR uses, 136 of 754 MB: upstream's compiled C++ tests with their models, all
@@ -228,7 +228,7 @@ _EXPECTED = (ApplyError, OSError, SeriesError, UnpackError, zipfile.BadZipFile)
 
 
 class _Site:
-    """An unfinished tree. `members` describes all its files, of which `root` may lack some.
+    """An unfinished tree. `members` describes all its files; some may be missing from `root`.
 
     Only the files that patches, the seam and the other steps of `finish` need must be on disk,
     because the tree's hash follows from the hashes of all files.
@@ -245,7 +245,7 @@ class _Site:
         selected: set[str] | None = None,
         known: Mapping[str, Member] | None = None,
     ) -> None:
-        """Read all files in the wheel, and write them to disk, or only those in `selected`.
+        """Read all files in the wheel, and write all of them or only those in `selected` to disk.
 
         Also write files and create directories that conflict with a selected path, so that patches
         fail for the same reasons as in the whole tree. `known` contains files that have been read.

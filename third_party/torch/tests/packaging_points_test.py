@@ -191,7 +191,10 @@ def test_torch_load_trusts_nobody(tmp_path: Path) -> None:
 
 
 def test_no_toolkit_is_the_string_none() -> None:
-    """An absent toolkit is None, as in wheels, but v2.6.0's Bazel rules write the string 'None'."""
+    """The version of an absent toolkit (such as CUDA) is None, as in wheels.
+
+    Upstream's Bazel rules in v2.6.0 write the string 'None' instead.
+    """
     for version in (torch.version.cuda, torch.version.hip, torch.version.xpu):
         assert version is None or version[0].isdigit()
 

@@ -84,7 +84,7 @@ def test_paths_on_disk_are_upstreams(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_paths_are_of_this_installation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The seam returns paths in this installation, although torch v2.14 may look in another one."""
+    """The returned paths are in this installation, although torch v2.14 may search another one."""
     monkeypatch.setattr(seam, "_loader", SimpleNamespace())
     monkeypatch.setattr(upstream, "torch_parent", "/of/another/installation")
     root = os.path.dirname(torch.__file__)

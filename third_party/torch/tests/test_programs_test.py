@@ -112,7 +112,7 @@ def test_tests_may_be_of_another_file_than_the_one_that_runs(tmp_path: Path) -> 
     path = _program(tmp_path, _RUN)
     refused = _run(path)
     assert refused.returncode == 1
-    # torch exits before any test runs, because the tests are not in the file that runs.
+    # torch exits before any test runs, because the tests are not in the main script.
     assert "Ran " not in refused.stderr
     done = _run(path, PYTORCH_DISABLE_RUNNING_SCRIPT_CHK="1")
     assert done.returncode == 0, done.stderr
