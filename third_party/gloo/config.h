@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The header that gloo's CMake build would generate on Linux for TCP alone.
+// The header that gloo's CMake build would generate on Linux with only the TCP
+// transport enabled.
 #pragma once
 
 #define GLOO_VERSION_MAJOR 0

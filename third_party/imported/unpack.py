@@ -4,10 +4,10 @@
 
     unpack.py --workspace DIR --project NAME --out DIR
 
-The repository rule runs this script. The script fetches upstream's files by the pinned hashes,
-applies the patch series, and compares the hash of the resulting tree with the pinned tree hash. It
-writes OUT/site (the tree and the metadata of a Python distribution) and OUT/SOURCE_INFO.json. The
-importer computes the pinned tree hash from the same tree in memory
+The repository rule runs this script. The script fetches upstream's files, checks their pinned
+hashes, applies the patch series, and compares the hash of the resulting tree with the pinned tree
+hash. It writes OUT/site (the tree and the metadata of a Python distribution) and
+OUT/SOURCE_INFO.json. The importer computes the pinned tree hash from the same tree in memory
 (tools/importer/builders/tree.py).
 """
 
@@ -90,7 +90,7 @@ def build_site(project: Project, pin: TreePin, tree: Snapshot, site: Path) -> st
 
 
 def write_metadata(project: Project, pin: TreePin, tree: Snapshot, site: Path) -> None:
-    """Write NAME-VERSION.dist-info from upstream's metadata, unless the tree has a *.dist-info."""
+    """Write NAME-VERSION.dist-info from upstream's metadata, unless the tree contains one."""
     if any(path.name.endswith(".dist-info") for path in site.iterdir()):
         return
     upstream = whole(tree)

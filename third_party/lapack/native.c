@@ -25,8 +25,9 @@ DOT(complex, cdotu)
 DOT(doublecomplex, zdotc)
 DOT(doublecomplex, zdotu)
 
-// Replaces LAPACK's function for parameters of two-stage reductions, which this
-// build does not contain. Returns -1, which means that the request is invalid.
+// A stub for LAPACK's function that returns the parameters of two-stage
+// reductions, because this build does not contain these reductions. Returns -1,
+// which means that the request is invalid.
 integer iparam2stage_(integer* ispec, char* name, char* opts, integer* ni,
                       integer* nbi, integer* ibi, integer* nxi,
                       ftnlen name_length, ftnlen opts_length) {

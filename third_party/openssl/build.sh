@@ -9,7 +9,7 @@ absolute() {
   case $1 in */*) case $1 in /*) echo "$1" ;; *) echo "$PWD/$1" ;; esac ;; *) echo "$1" ;; esac
 }
 
-# Prints the command for a tool. A tool of the machine keeps its path. A tool that the build
+# Prints the command for a tool. A host tool keeps its path. A tool that the build
 # provides gets a name on PATH instead, because OpenSSL would write its path into the library.
 tool() {
   case $2 in
@@ -77,7 +77,8 @@ perl ./Configure linux-x86_64 --prefix=/usr --openssldir=/etc/ssl \
 "$make" -j2 build_generated > "$log" 2>&1 || fail "make build_generated"
 
 # Compiles most files with few clang processes, and precompiles the headers that most files include.
-# Files with bio_local.h cannot use these headers, because it must come before openssl/bio.h.
+# Files that include bio_local.h cannot use the precompiled headers, because bio_local.h must come
+# before openssl/bio.h.
 compile_together() {
   set -- "$make" libcrypto.a libssl.a
   for header in \

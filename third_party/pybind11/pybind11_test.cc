@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests a built-in module, because torch's C++ module is one in a static
-// program. usage: pybind11_test STDLIB_DIRECTORY
+// Tests pybind11 with a built-in module, because torch's C++ module is built in
+// if a program is linked statically. usage: pybind11_test STDLIB_DIRECTORY
 #include "pybind11/pybind11.h"
 
 #include <cstdio>
