@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`torch_codegen`: runs upstream's code generators with our interpreter.
 
-The seven thousand headers are one directory, so a compilation has one input for them. Sources are
+The 7,000 headers are a single directory, so a compilation has a single input for them. Sources are
 separate files, so each is compiled by its own action.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`deferred_registrations`: static constructors that run on demand, not before main.
+"""`deferred_registrations`: static constructors that run on demand instead of before main.
 
 torch registers its operators in about a thousand constructors. They would cost every process half a
 second, even if it never imports torch. Here their section is renamed, and `static_init.c` runs them

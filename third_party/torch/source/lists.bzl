@@ -130,7 +130,7 @@ def without_onnx(srcs):
     ]
 
 def unique(*lists):
-    """Return the files of all lists, each once: some are in several of upstream's lists."""
+    """Return the files in all lists, without duplicates: upstream's lists overlap."""
     return {src: None for srcs in lists for src in srcs}.keys()
 
 # Files that are compiled alone instead of in a unit, a source file that includes several others.

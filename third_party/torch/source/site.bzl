@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`torch_site`: a release's Python sources, with the files that the build adds.
 
-Those are generated modules, and headers for code that is compiled at run time.
+The added files are generated modules, and headers for code that is compiled at run time.
 """
 
 def _include_path(file, roots):
