@@ -44,7 +44,7 @@ def ptx_arch(archs):
     """Return the architecture whose PTX newer GPUs can run.
 
     Args:
-      archs: names of ARCHS.
+      archs: names in ARCHS.
 
     Returns:
       The newest of them, or None if none is portable.

@@ -52,7 +52,7 @@ def par_cuda_extension(
 
     Args:
       name: name of the target. `NAME.kernels` is the cuda_library of the `.cu` files.
-      srcs: `.cu`, C and C++ files. One of them has the module's PyInit function.
+      srcs: `.cu`, C and C++ files. One of them defines the module's PyInit function.
       module: dotted module name, in this package or below: `examples._kernel`.
       archs: GPUs to compile for, such as ["sm_80", "sm_90"].
       hdrs: headers of the srcs.

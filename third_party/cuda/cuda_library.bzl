@@ -5,7 +5,7 @@
     cubins, PTX of the newest GPU  --make_fatbin-->  fat binary
     kernel.cu, fat binary  --clang-->  object file
 
-Clang's own driver would start NVIDIA's program `fatbinary`, which is in no wheel of CUDA 12.
+Clang's own driver would start NVIDIA's program `fatbinary`, which no CUDA 12 wheel contains.
 """
 
 load("@rules_cc//cc:defs.bzl", "CcInfo", "cc_common")

@@ -6,9 +6,9 @@ def flatbuffers_cc_header(*, name, schema, header, **kwargs):
 
     Args:
       name: the target.
-      schema: the .fbs file. It must not include another.
+      schema: the .fbs file. It must not include another schema.
       header: the file to write, `<anything>_generated.h`.
-      **kwargs: visibility and the like.
+      **kwargs: common attributes such as visibility.
     """
     native.genrule(
         name = name,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ROUTINES`: the files of LAPACK that torch's linear algebra needs, by name and without `.f`.
 
-aten/src/ATen/native/BatchLinearAlgebra.cpp calls the entry points; the other routines are called by those.
+aten/src/ATen/native/BatchLinearAlgebra.cpp calls the entry points, which call the other routines.
 Not listed: the routines that OpenBLAS implements (getrf, getrs, laswp, lauum, potrf, syr, trtri, trtrs and
 their parts) and those in native.c.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`openssl_libraries`: libcrypto.a and libssl.a, by OpenSSL's own Configure and //third_party/make."""
+"""`openssl_libraries`: libcrypto.a and libssl.a, built with OpenSSL's Configure and GNU make."""
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain", "use_cc_toolchain")
 
