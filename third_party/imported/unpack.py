@@ -90,7 +90,7 @@ def build_site(project: Project, pin: TreePin, tree: Snapshot, site: Path) -> st
 
 
 def write_metadata(project: Project, pin: TreePin, tree: Snapshot, site: Path) -> None:
-    """Write NAME-VERSION.dist-info from upstream's metadata, unless the tree contains one."""
+    """Write NAME-VERSION.dist-info from upstream's metadata, unless the tree has a .dist-info."""
     if any(path.name.endswith(".dist-info") for path in site.iterdir()):
         return
     upstream = whole(tree)

@@ -71,7 +71,8 @@ def run(generator: str, root: Path, out: Path) -> None:
 def distribute(output: Path, headers: Path, sources: dict[str, Path]) -> None:
     """Copy each source in `sources` to the path it maps to, and other files to `headers`.
 
-    Raises a GenerateError if `output` has an unlisted source or lacks a listed one.
+    Skips the sources in _NOT_COMPILED. Raises a GenerateError if `output` has
+    another unlisted source or lacks a listed one.
     """
     remaining = dict(sources)
     for file in sorted(output.rglob("*")):
