@@ -17,8 +17,9 @@ from torch_google.tpu.runtime import kernel_names
 def name_operators(perfetto: Path, recording: Recording) -> None:
     """Prefix each kernel of a fused program with the operators that it computes.
 
-    `multiply_add_fusion.2` becomes `mul.Tensor, add.Tensor: multiply_add_fusion.2`. The kernel's
-    arguments have the operators as well, and the modules and source lines that called them.
+    `multiply_add_fusion.2` becomes `mul.Tensor, add.Tensor: multiply_add_fusion.2`. The arguments
+    of the kernel's event also list the operators, and the modules and source lines that called
+    them.
     """
     with gzip.open(perfetto, "rt") as file:
         trace: dict[str, Any] = json.load(file)
@@ -46,9 +47,9 @@ def name_operators(perfetto: Path, recording: Recording) -> None:
 def _arguments(
     operators: Iterable[kernel_names.Operator], origins: Iterable[Sequence[Origin]]
 ) -> dict[str, str]:
-    """Return the arguments of a kernel, given its operators and their origins in some runs.
+    """Return a kernel event's arguments, given its operators and their origins per possible run.
 
-    If the runs differ, the modules or the source lines are omitted.
+    The modules are omitted if they differ between the runs, and so are the source lines.
     """
     arguments = {"operators": _joined(operator.name for operator in operators)}
     for name, texts in {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that a trace names the operators of fused kernels, also of programs from the cache."""
+"""Tests that a trace names the operators of fused kernels, even if the program was cached."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 """Finds the modules and source lines of the kernels in a trace.
 
 While a trace is being recorded, C++ (`../csrc/origin.cpp`) records the origin of each operator, and
-lists the runs of fused programs in order. The trace has the kernels of each run. It does not say
-which run they belong to, so the runs are matched by their order.
+lists the runs of fused programs in order. The trace contains the kernels of each run. It does not
+say which run they belong to, so the runs are matched by their order.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Recording:
     def runs(self, program: str, kernels: Sequence[Mapping[str, Any]]) -> list[Sequence[Run]]:
         """Return the runs that each kernel may belong to, which is usually one.
 
-        `kernels` are the events of all kernels of the program in the trace. Equal runs are returned
-        as one.
+        `kernels` are the events of all kernels of the program in the trace. Identical runs are
+        returned only once.
         """
         runs = self._runs.get(program, [])
         ranges = _matched(kernels, len(runs))
@@ -95,12 +95,12 @@ def _matched(kernels: Sequence[Mapping[str, Any]], runs: int) -> list[tuple[int,
         first, last = min(numbers), max(numbers)
         if len(set(numbers)) == runs == last - first + 1:
             return [(number - first, number - first + 1) for number in numbers]
-    # The trace has the runs of several executables, or not all runs.
+    # The trace contains the runs of several executables, or is missing some runs.
     return [(0, runs)] * len(kernels)
 
 
 def _by_count(kernels: Sequence[Mapping[str, Any]], runs: int) -> list[tuple[int, int]]:
-    """Match kernels without an id of their run, if each ran equally often in each run.
+    """Match kernels that lack a run id, if each was executed equally often in each run.
 
     Runs that then overlap in time cannot be told apart.
     """

@@ -88,7 +88,7 @@ def test_equal_layers_have_their_own_modules_and_lines(traces: str, tmp_path: Pa
             if traces == "separate":
                 programs = {each["hlo_module"] for each in forward}
                 assert len(programs) == 1
-                # The other layer's kernels are of the same program.
+                # The other layer's kernels belong to the same program.
                 shared = [
                     each
                     for each in kernels
@@ -102,7 +102,7 @@ def test_equal_layers_have_their_own_modules_and_lines(traces: str, tmp_path: Pa
 
 
 def test_parts_of_the_backward_pass_that_run_python(tmp_path: Path) -> None:
-    """A checkpoint's second forward pass has its modules, and a user's formula has its line."""
+    """Recomputed checkpoints keep their modules, and a user's backward formula its source line."""
     network = _Checkpointed(nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Softmax(-1))).to("tpu")
     kernels = _kernels_of(tmp_path, lambda x: _Triple.apply(network(x)))
     assert "_Checkpointed.layer.1" in _values(kernels, "modules")
@@ -148,7 +148,7 @@ def _event(name: str, start: float, *, run: int | None = None) -> dict[str, Any]
 
 
 def _runs_of(events: list[dict[str, Any]], runs: int) -> list[list[int]]:
-    """Return the runs that each event may belong to, of a program with one operator."""
+    """Return the runs that each event may belong to, for a program with one operator."""
     recording = Recording()
     recording._runs["program"] = [(number,) for number in range(runs)]
     return [[run[0] for run in each] for each in recording.runs("program", events)]
@@ -212,7 +212,7 @@ def _kernels_of(directory: Path, function: Any) -> Kernels:
 
 
 def _traced(directory: Path, traces: str, *, warm: bool) -> Kernels:
-    """Run the model in a process of its own, and return the kernels of its fused programs."""
+    """Run the model in a separate process, and return the kernels of its fused programs."""
     (directory / "model.py").write_text(_MODEL)
     environment = {
         **os.environ,
