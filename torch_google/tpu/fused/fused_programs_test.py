@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random sequences of views, writes, reads and deletions match the CPU in every mode."""
+"""Random views, writes, reads and deletions give the same results as on the CPU in every mode."""
 
 from __future__ import annotations
 

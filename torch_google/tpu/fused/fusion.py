@@ -38,7 +38,7 @@ def fuse(
 ) -> tuple[str, jax.stages.Compiled | None]:
     """Return a trace's name and executable, or None if it will be compiled in the background.
 
-    The name is the one that the program has in a profiler trace.
+    Profiler traces show the program under this name.
 
     A slot is the index of a result, numbered across all steps. An external is an input from outside
     the trace. `kept` lists the slots that the program returns, and `donated` the externals whose
@@ -227,7 +227,7 @@ class Fusion:
         for position, (compiled, wires) in enumerate(self._steps):
             inputs = [externals[~wire] if wire < 0 else slots[wire] for wire in wires]
             inputs += [next(vectors[kind]) for kind in compiled.numbers]
-            # XLA keeps the scope's name in the program, also in the compile cache.
+            # XLA stores the scope's name in the program, so cached programs have it as well.
             with jax.named_scope(kernel_names.scope(position, compiled.name)):
                 slots += jaxpr_as_fun(compiled.jaxpr)(*inputs)
         results = [slots[slot] for slot in self._kept]
@@ -239,7 +239,7 @@ class Fusion:
         return tuple(results)
 
     def _externals(self) -> list[tuple[Any, int]]:
-        """Return the spec and sharding of each external, as the first step to read it expects."""
+        """Return the spec and sharding that the first step to read each external expects."""
         externals: dict[int, tuple[Any, int]] = {}
         for compiled, wires in self._steps:
             numbers = compiled.input_shardings or [ONE_DEVICE] * len(wires)
