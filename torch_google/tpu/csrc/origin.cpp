@@ -38,7 +38,7 @@ Origins::stop() {
   first_ += static_cast<Id>(origins_.size());
   ids_.clear();
   forward_.clear();
-  // Destroy the code objects only when the map is empty.
+  // Empty the map before its code objects are destroyed.
   const auto kinds = std::exchange(kinds_, {});
   return {std::exchange(origins_, {}), std::exchange(runs_, {})};
 }

@@ -64,7 +64,7 @@ class Origins {
   void ran(std::string program, const std::vector<Id>& operators);
 
  private:
-  // What errors.py's frame_kind() returns.
+  // The values that frame_kind() in errors.py returns.
   enum Kind : long { library, user, backward };
   // A thread that recorded a forward operator, and the sequence number of the
   // operator's autograd node. torch numbers the nodes of each thread.

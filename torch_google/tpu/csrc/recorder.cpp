@@ -117,7 +117,7 @@ void bring_indices(torch::jit::Stack& stack, size_t arity) {
   stack[stack.size() - arity + 1] = std::move(brought);
 }
 
-// Replaces CPU tensors of one element by scalars, which are 0-dimensional.
+// Reshapes one-element CPU tensors to scalars, which are 0-dimensional.
 void reshape_to_scalars(torch::jit::Stack& stack, size_t arity) {
   for (size_t i = stack.size() - arity; i < stack.size(); ++i) {
     auto& argument = stack[i];

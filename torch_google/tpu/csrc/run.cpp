@@ -114,7 +114,7 @@ class Run {
   }
 
  private:
-  // Runs the fused program if it is compiled and fits into memory. Returns
+  // Runs the fused program if it is compiled and fits in memory. Returns
   // whether it ran.
   bool run_fused() {
     const auto program = find();

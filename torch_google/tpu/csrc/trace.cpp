@@ -100,7 +100,7 @@ FusedTrace::FusedTrace(c10::DeviceIndex index)
 
 Results FusedTrace::record(std::shared_ptr<const Program> program,
                            const Call& call) {
-  // First, because finding the origin may run Python.
+  // Find the origin first, because this may run Python code.
   const Origins::Id origin =
       C10_UNLIKELY(Origins::is_recording()) ? Origins::get().of(call) : 0;
   auto& now = traces()[call.device];

@@ -68,7 +68,7 @@ class Module:
 
 
 def module(text: str) -> Module:
-    """Return the computations of a program. Raises ValueError if the text has no entry."""
+    """Return the computations of a program. Raises ValueError if it has no entry computation."""
     lines = hlo.split(text)
     computations = {
         name: list(filter(None, map(Instruction.parsed, each)))
@@ -115,7 +115,7 @@ def result_type(type_text: str, opcode: str) -> str:
     """Return the part of an instruction's type that describes its result.
 
     A copy-start has the type (result, operand, context), and an all-reduce-start the type of its
-    result. Other starts have the type (operand, result, ...), in which either may be a tuple.
+    result. For other starts, it is (operand, result, ...), in which either may be a tuple.
     """
     if not opcode.endswith("-start") or opcode == "all-reduce-start":
         return type_text

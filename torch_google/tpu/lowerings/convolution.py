@@ -75,7 +75,7 @@ def convolution_backward(
 
 @dataclass(frozen=True)
 class _Shape:
-    """The arguments of a convolution that are no arrays, with a number per spatial axis."""
+    """The non-array arguments of a convolution, with one number per spatial axis."""
 
     stride: Sequence[int]
     padding: Sequence[int]
@@ -127,7 +127,7 @@ def _convolve(x: jax.Array, weight: jax.Array, shape: _Shape, wide: Any = None) 
 
 
 def _general(x: jax.Array, weight: jax.Array, shape: _Shape, wide: Any = None) -> jax.Array:
-    """Convolve by XLA's convolution or matmul, on any platform."""
+    """Convolve with XLA's convolution or a matmul, on any platform."""
     if x.shape[1] == 0:
         return _of_no_channels(x, weight, shape)
     weight, window = _plain(weight, shape)
@@ -141,7 +141,7 @@ def _of_input(grad: jax.Array, x: jax.Array, weight: jax.Array, shape: _Shape) -
 
     def on_cpu(grad: jax.Array, x: jax.Array, weight: jax.Array) -> jax.Array:
         out = _convolve(grad, weight, shape.adjoint(x, grad, weight))
-        # An output padding of at least the stride leads to further results.
+        # If the output padding is at least the stride, `out` has additional elements.
         return jax.lax.slice(out, [0] * x.ndim, x.shape)
 
     if not grouped_convolution.supports_gradient(grad, weight, shape.groups):
@@ -154,7 +154,7 @@ def _of_weight(grad: jax.Array, x: jax.Array, weight: jax.Array, shape: _Shape) 
         return jax.vjp(lambda weight: _general(x, weight, shape), weight)[1](grad)[0]
 
     def on_cpu(grad: jax.Array, x: jax.Array, weight: jax.Array) -> jax.Array:
-        # The weight of a transposed convolution is that of its adjoint, which maps the other way.
+        # A transposed convolution has the weight of its adjoint, which swaps input and output.
         if shape.transposed:
             grad, x = x, grad
         _, window = _plain(weight, replace(shape, transposed=False))
@@ -166,7 +166,7 @@ def _of_weight(grad: jax.Array, x: jax.Array, weight: jax.Array, shape: _Shape) 
 
 
 def _plain(weight: jax.Array, shape: _Shape) -> tuple[jax.Array, Window]:
-    """Return the weight and window of the convolution that a transposed one is equal to.
+    """Return the weight and window of the convolution equivalent to a transposed one.
 
     That convolution dilates the input by the stride, and has the mirrored weight.
     """

@@ -208,7 +208,7 @@ def test_dtypes_with_groups(dtype: torch.dtype, groups: int) -> None:
 def test_slow_convolutions_with_groups_are_replaced_on_cpus(
     platform: str, groups: int, count: int
 ) -> None:
-    """XLA's own convolution remains on a TPU."""
+    """On a TPU, XLA's own convolution is still used."""
 
     def step(x: Any, w: Any) -> Any:
         options = ([1, 1], [1, 1], [1, 1], False, [0, 0], groups)

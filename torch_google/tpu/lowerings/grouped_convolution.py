@@ -24,7 +24,7 @@ from torch_google.tpu.lowerings.opmath import opmath
 
 # XLA compiles each tap of a result separately, which takes time.
 _MOST_TAPS = 64
-# The most elements in the matrix of columns. Larger convolutions use XLA's, to save memory.
+# The maximum size of the matrix of columns. Larger inputs use XLA's convolution, to save memory.
 _MOST_COLUMNS = 1 << 24
 
 
@@ -115,9 +115,9 @@ def _of_each_tap(
     window: Window,
     sizes: Sequence[int],
 ) -> jax.Array:
-    """Return the stacked results of a function of each tap.
+    """Return the stacked results of applying a function to each tap.
 
-    The taps are computed in turn, because XLA would store all of them at once.
+    The taps are computed one at a time, because XLA would otherwise store all of them at once.
     """
     padded = _padded(x, window)
     extents = [(size - 1) * s + 1 for size, s in zip(sizes, window.stride, strict=True)]

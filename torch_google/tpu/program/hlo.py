@@ -27,7 +27,7 @@ _PARENTHESIS = re.compile(r"[()]")
 
 @dataclass(frozen=True)
 class Text:
-    """The lines of each computation, in the order of the text: callees come before callers.
+    """The lines of each computation, in the program's text order: callees come before callers.
 
     `entry` is the name of the entry computation, or "" if the text has none.
     """

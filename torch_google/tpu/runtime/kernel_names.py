@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The torch operators of the kernels of fused programs, for traces.
+"""Maps the kernels of fused programs to their torch operators, for profiler traces.
 
-A fused program computes each operator in a scope with the operator's position in the trace and its
-name. XLA keeps the scopes in the compiled program, and so does the compile cache. They are read
-only when a trace ends.
+A fused program computes each operator in a scope named after the operator and its position in the
+fused trace. XLA keeps the scopes in the compiled program, even if that is cached. They are read
+only when a profiler trace ends.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch_google.tpu.program import hlo
 _FUNCTION = "fused_"
 _PREFIX = "op:"
 _SCOPE = re.compile(rf"{_PREFIX}(\d+):([\w.]+)")
-# Instructions that only compute what the called computations compute.
+# Opcodes of instructions that only run the computations that they call.
 _CALLS = ("fusion", "call", "while", "conditional")
 
 
@@ -36,7 +36,7 @@ def scope(position: int, operator: str) -> str:
 
 
 def function(fingerprint: str) -> str:
-    """Return the name of a fused program's function, which tells it from others in a trace."""
+    """Return the name of a fused program's function, which identifies it in a profiler trace."""
     return f"{_FUNCTION}{fingerprint.rpartition(' ')[2][:12]}"
 
 
@@ -46,10 +46,10 @@ def module(fingerprint: str) -> str:
 
 
 def of_modules(modules: Collection[str]) -> dict[str, dict[str, tuple[Operator, ...]]]:
-    """Map the names of fused programs' modules to their kernels and those kernels' operators.
+    """Map the name of each fused program's HLO module to its kernels and their operators.
 
-    The programs are found among those that the devices hold, because C++ keeps only the function
-    that runs a program.
+    The programs are looked up among the executables loaded on the devices, because C++ keeps only
+    the function that runs a program. Modules without a loaded executable are omitted.
     """
     import jax  # lazily, because registering the device imports this module, and must stay fast
 
@@ -76,8 +76,8 @@ def operators(text: str) -> dict[str, tuple[Operator, ...]]:
         name: [each for instruction in instructions for each in _own(instruction)]
         for name, instructions in computations.items()
     }
-    # XLA can make several instructions call one computation. Its scopes are then those of one of
-    # these instructions.
+    # XLA can deduplicate computations, so that several instructions call the same one. Its scopes
+    # then come from only one of these instructions.
     calls = Counter(
         name
         for instructions in computations.values()
@@ -99,5 +99,5 @@ def operators(text: str) -> dict[str, tuple[Operator, ...]]:
 
 
 def _own(instruction: hlo.Instruction) -> list[Operator]:
-    """Return the operator in whose scope an instruction was traced, if any."""
+    """Return a list of the operator in whose scope an instruction was traced, or an empty list."""
     return [Operator(int(at), name) for at, name in _SCOPE.findall(instruction.scope)[-1:]]

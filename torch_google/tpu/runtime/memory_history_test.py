@@ -22,7 +22,7 @@ from torch_google.tpu.runtime import memory_replay
 
 MODES = sorted(_C.Mode.__members__)
 
-# User code in a file of its own. The frames of this test would count as internal, because the test
+# User code in a separate file. The frames of this test would count as internal, because the test
 # is part of torch_google.tpu.
 _USER = """
 def ones(size):

@@ -87,7 +87,7 @@ def replay(
 
 
 def totals(live: Iterable[Live], field: str) -> list[tuple[str, int, int]]:
-    """Return (value, bytes, count) for each value of a field of Live, by decreasing bytes."""
+    """Return (value, bytes, count) for each value of a field of Live, largest first."""
     sizes: Counter[str] = Counter()
     numbers: Counter[str] = Counter()
     for each in live:

@@ -38,7 +38,7 @@ def start(user: str) -> None:
     if not _hooks:
         _hooks.append(register_module_forward_pre_hook(_enter))
         _hooks.append(register_module_forward_hook(_leave, always_call=True))
-        # torch.compile(module) warns of all global hooks. It suggests other ones to their owner.
+        # torch.compile(module) warns about global hooks, with advice for the code that adds them.
         warnings.filterwarnings("ignore", ".*when there are global hooks on modules")
         _filters.append(warnings.filters[0])
 
@@ -83,8 +83,8 @@ def _leave(module: torch.nn.Module, args: Any, output: Any) -> None:
 def _names_around(module: torch.nn.Module) -> dict[int, str]:
     """Return the names of a module and its submodules.
 
-    If the module is part of one that has run before, they start with that one's name. This is the
-    case when autograd runs a part of a model again, for torch.utils.checkpoint.
+    If the module is part of one that has run before, they start with the outer module's name. This
+    happens when autograd reruns a part of a model for torch.utils.checkpoint.
     """
     names = _names.get(module)
     if names is None:
