@@ -20,7 +20,7 @@ print(new_bucket({scheme!r}))
 def test_a_process_with_a_running_server_exits(scheme: str) -> None:
     if missing(scheme):
         pytest.skip(f"not installed: {', '.join(missing(scheme))}")
-    # The timeout is far above the seconds that this takes. Without it, a hang would last an hour.
+    # This takes only seconds. Without the timeout, a hang would last an hour.
     process = subprocess.run(
         [sys.executable, "-c", _CODE.format(scheme=scheme)],
         check=True,

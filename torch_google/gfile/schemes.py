@@ -169,8 +169,8 @@ def _inside(system: Any, location: Location) -> str:
 def _stripped(system: Any, location: Location) -> str:
     """Return a path in the form that fsspec's filesystem uses internally.
 
-    The filesystem's `_strip_protocol` may parse a path as a URL and drop `?...` from a name. So
-    from such a path, pass only the first component, which contains the host or the bucket.
+    The filesystem's `_strip_protocol` may parse a path as a URL and drop `?...` from a name, so
+    pass it only the first component of such a path, which contains the host or the bucket.
     """
     pages = location.scheme in ("http", "https")
     if pages or not any(mark in location.inner for mark in ("?", "#", "::", "://")):
