@@ -62,7 +62,7 @@ class Job:
     slices: the number of slices; more than one requires JobSet in the cluster.
     processes: the number of processes per machine.
     queue: the name of a Kueue queue, or "".
-    retries: how often to restart the whole job; more than 0 requires JobSet in the cluster.
+    retries: the maximum number of restarts of the whole job; if not 0, the cluster needs JobSet.
     """
 
     name: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Upload a program to a Ray cluster, in pieces that fit into Ray's packages."""
+"""Upload a program to a Ray cluster, in pieces small enough for Ray's packages."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Job:
     """A program to run in `processes` processes on each of `machines` machines.
 
     fewest: the minimum number of machines that the job needs to continue; None if it needs all.
-    restarts: how often torchrun restarts the processes after a failure.
+    restarts: how many times torchrun may restart the processes after a failure.
     """
 
     par: Path
