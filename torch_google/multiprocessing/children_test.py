@@ -162,7 +162,7 @@ def test_help_is_readable() -> None:
     assert done.returncode == 1  # absl exits with status 1 after --help
     assert "--multiprocessing_start_method: <spawn|forkserver|fork>:" in done.stdout
     flags = done.stdout.partition("\nflags:\n")[2]
-    # Skip the paths of source files, which absl prints above their flags: a path may exceed 80.
+    # Skip the paths of source files, which absl prints above their flags, because they may be long.
     lines = [line for line in flags.splitlines() if not line.startswith("/")]
     assert max(map(len, lines)) <= 80
 

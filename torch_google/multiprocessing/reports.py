@@ -31,8 +31,8 @@ SETTLE_SECONDS = 10.0
 
 LOGGER = "torch_google.multiprocessing"
 
-# At exit, multiprocessing runs finalizers by descending priority. It joins the remaining children
-# before it runs those with a negative priority.
+# At exit, multiprocessing runs finalizers in descending order of priority. It joins the remaining
+# children before it runs those with a negative priority.
 _AFTER_CHILDREN = -100
 
 _CHUNK = 1 << 16
