@@ -9,7 +9,14 @@ from tools.presubmit import finding, tree
 
 MAX_LINES = 600
 MAX_BYTES = 1_000_000
-_UNLIMITED = (".patch", ".lock", ".txt", ".json", "/TABLE.md", "/FIGURES.md")  # data and generated files
+_UNLIMITED = (
+    ".patch",
+    ".lock",
+    ".txt",
+    ".json",
+    "/TABLE.md",
+    "/FIGURES.md",
+)  # data and generated files
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
