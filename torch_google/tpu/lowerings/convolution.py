@@ -43,7 +43,8 @@ def convolution(
     output_padding: Sequence[int],
     groups: int,
 ) -> jax.Array:
-    shape = _Shape.of(x.ndim - 2, stride, padding, dilation, transposed, output_padding, groups)
+    shape = _Shape(stride, padding, dilation, transposed, output_padding, groups)
+    shape = shape.per_axis(x.ndim - 2)
     # Round the result only after the bias has been added.
     wide = None if bias is None else opmath(bias).dtype
     out = _convolve(x, weight, shape, wide)
@@ -64,7 +65,8 @@ def convolution_backward(
     groups: int,
     output_mask: Sequence[bool],
 ) -> tuple[jax.Array | None, jax.Array | None, jax.Array | None]:
-    shape = _Shape.of(x.ndim - 2, stride, padding, dilation, transposed, output_padding, groups)
+    shape = _Shape(stride, padding, dilation, transposed, output_padding, groups)
+    shape = shape.per_axis(x.ndim - 2)
     axes = (0, *range(2, grad.ndim))
     return (
         _of_input(grad, x, weight, shape) if output_mask[0] else None,
@@ -75,7 +77,7 @@ def convolution_backward(
 
 @dataclass(frozen=True)
 class _Shape:
-    """The non-array arguments of a convolution, with one number per spatial axis."""
+    """The non-array arguments of a convolution."""
 
     stride: Sequence[int]
     padding: Sequence[int]
@@ -84,24 +86,22 @@ class _Shape:
     output_padding: Sequence[int]
     groups: int
 
-    @classmethod
-    def of(
-        cls,
-        rank: int,
-        stride: Sequence[int],
-        padding: Sequence[int],
-        dilation: Sequence[int],
-        transposed: bool,
-        output_padding: Sequence[int],
-        groups: int,
-    ) -> _Shape:
-        """Check and expand torch's arguments."""
-        stride, padding, dilation, output_padding = (
-            _per_axis(v, rank) for v in (stride, padding, dilation, output_padding)
+    def per_axis(self, rank: int) -> _Shape:
+        """Return torch's arguments with one number per spatial axis.
+
+        Raises ValueError if a padding is negative.
+        """
+        if min(self.padding, default=0) < 0:
+            raise ValueError(
+                f"a convolution takes no negative padding, and this one has {list(self.padding)}"
+            )
+        return replace(
+            self,
+            stride=_per_axis(self.stride, rank),
+            padding=_per_axis(self.padding, rank),
+            dilation=_per_axis(self.dilation, rank),
+            output_padding=_per_axis(self.output_padding, rank),
         )
-        if min(padding, default=0) < 0:
-            raise ValueError(f"a convolution takes no negative padding, and this one has {padding}")
-        return cls(stride, padding, dilation, transposed, output_padding, groups)
 
     def adjoint(self, x: jax.Array, result: jax.Array, weight: jax.Array) -> _Shape:
         """Return the convolution from `result` to `x` with the same weight."""

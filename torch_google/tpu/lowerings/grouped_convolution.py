@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions with groups on a CPU, one tap of the kernel at a time.
+"""Convolutions with groups on a CPU, computed from the taps of the kernel.
 
 XLA:CPU computes a convolution with groups in loops that LLVM cannot vectorize, and expands its
 weight gradient to that of a convolution without groups, which multiplies the work by the number of
