@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "torch_google/tpu/csrc/host_memory.h"
 #include "torch_google/tpu/csrc/reduction.h"
 
 namespace torch_google::tpu {
@@ -108,7 +109,7 @@ void all_gather_list(const Collective& collective, c10d::Backend& gloo) {
       outputs.begin(), outputs.end(),
       [&](const Tensor& output) { return output.numel() == input.numel(); });
   if (even) {
-    Tensor all = at::empty({gloo.getSize() * byte_count(input)}, at::kByte);
+    Tensor all = host_empty({gloo.getSize() * byte_count(input)}, at::kByte);
     all_gather(collective, input, all, gloo);
     const auto parts = all.chunk(gloo.getSize());
     for (size_t i = 0; i < outputs.size() && input.numel() > 0; ++i) {
@@ -136,7 +137,7 @@ void all_to_all(const Collective& collective, c10d::Backend& gloo) {
   const auto outputs = bytes_of_each(collective.outputs);
   Tensor from = is_list ? at::cat(inputs) : inputs[0];
   Tensor to =
-      is_list ? at::empty(
+      is_list ? host_empty(
                     {std::accumulate(outputs.begin(), outputs.end(), int64_t{0},
                                      [](int64_t sum, const Tensor& output) {
                                        return sum + output.numel();

@@ -12,6 +12,7 @@
 
 #include "torch_google/tpu/csrc/backend.h"
 #include "torch_google/tpu/csrc/host_group.h"
+#include "torch_google/tpu/csrc/host_memory.h"
 #include "torch_google/tpu/csrc/python.h"
 #include "torch_google/tpu/csrc/work.h"
 
@@ -119,7 +120,7 @@ void copy_bytes(const at::Tensor& to, const at::Tensor& from) {
 Tensors copies_of(const Tensors& tensors) {
   Tensors copies;
   for (const auto& tensor : tensors) {
-    copies.push_back(at::empty(tensor.sizes(), tensor.options()));
+    copies.push_back(host_empty(tensor.sizes(), tensor.scalar_type()));
     copy_bytes(copies.back(), tensor);
   }
   return copies;
@@ -187,7 +188,7 @@ class HandlerCall {
     } else {
       job.inputs = job.inputs.empty() ? Tensors() : copies_of(inputs_);
       for (auto& output : job.outputs) {
-        output = at::empty(output.sizes(), output.options());
+        output = host_empty(output.sizes(), output.scalar_type());
       }
     }
     return {job.outputs, {}};

@@ -5,6 +5,8 @@
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include "torch_google/tpu/csrc/host_memory.h"
+
 namespace torch_google::tpu {
 
 at::Tensor Layout::view(const at::Tensor& storage) const {
@@ -100,7 +102,7 @@ HostGroup::Results Transfer::prepare(Collective& collective) const {
   }
   for (const auto& target : targets) {
     at::Tensor storage =
-        at::empty({static_cast<int64_t>(target.bytes)}, at::kByte);
+        host_empty({static_cast<int64_t>(target.bytes)}, at::kByte);
     if (target.old) {
       storage.copy_(bytes_of(target.old->storage()));
     }
@@ -111,7 +113,8 @@ HostGroup::Results Transfer::prepare(Collective& collective) const {
     if (view.is_contiguous() && !view.is_conj() && !view.is_neg()) {
       collective.outputs.push_back(view);
     } else {
-      collective.outputs.push_back(at::empty(view.sizes(), view.options()));
+      collective.outputs.push_back(
+          host_empty(view.sizes(), view.scalar_type()));
       results.copies.emplace_back(view, collective.outputs.back());
     }
   }
