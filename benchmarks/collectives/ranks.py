@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import functools
+import os
 import statistics
 import tempfile
 from collections.abc import Callable
@@ -84,7 +85,14 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
+def _pin(rank: int) -> None:
+    """Pin this process to one processor, so that the pools of torch and XLA have one thread."""
+    usable = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {usable[rank % len(usable)]})
+
+
 def _rank(rank: int, options: argparse.Namespace, folder: Path) -> None:
+    _pin(rank)
     torch.set_num_threads(1)
     dist.init_process_group(
         store=dist.FileStore(str(folder / "store"), options.ranks),

@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from benchmarks.tpu_eager.models import Gpt
 
 _DEVICES = ("cpu", "tpu")
-_WARM_UP = 3
+_WARM_UP = 10  # steps; the heap grows during the first ones
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,21 +85,37 @@ def _step(model: torch.nn.Module, device: str) -> Callable[[], None]:
 def measure(case: str, steps: dict[str, Callable[[], Any]], rounds: int) -> Timing:
     """Run both devices' steps `rounds` times, alternating, after a warm-up.
 
-    A barrier makes all ranks start each step together.
+    A barrier makes all ranks start each step together. The warm-up lasts until nothing compiles on
+    any rank, not even in the background, because a compilation slows the other device's steps, too.
     """
+    for step in steps.values():
+        _settle(step)
     wall: dict[str, list[float]] = {device: [] for device in _DEVICES}
     cpu: dict[str, list[float]] = {device: [] for device in _DEVICES}
-    for turn in range(rounds + _WARM_UP):
+    for turn in range(rounds):
         for device in _DEVICES if turn % 2 else reversed(_DEVICES):
             torch.tpu.synchronize()
             dist.barrier()
             used, began = time.process_time(), time.perf_counter()
             steps[device]()
             torch.tpu.synchronize()
-            if turn >= _WARM_UP:
-                wall[device].append(time.perf_counter() - began)
-                cpu[device].append(time.process_time() - used)
+            wall[device].append(time.perf_counter() - began)
+            cpu[device].append(time.process_time() - used)
     return Timing(case, wall, cpu)
+
+
+def _settle(step: Callable[[], Any], *, rounds: int = 20) -> None:
+    """Run a step until `_WARM_UP` runs in a row compile nothing on any rank."""
+    for _ in range(rounds):
+        before = torch.tpu.metrics().compiles
+        for _ in range(_WARM_UP):
+            step()
+        torch.tpu.synchronize()
+        torch.tpu.wait_for_compiles()
+        compiles = torch.tensor(torch.tpu.metrics().compiles - before)
+        dist.all_reduce(compiles)
+        if compiles.item() == 0:
+            return
 
 
 def state_bytes(kind: str) -> int:
