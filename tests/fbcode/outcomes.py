@@ -15,8 +15,8 @@ from tools.presubmit.results import Case, Outcome
 # The prefix of the skip reason of a test that ran and failed as expected.
 KNOWN = "known: "
 
-# The reason in the line that is written before a test runs. If the test has no later line, either
-# the run was killed, or the test terminated its process and `confirm` will add a line that says so.
+# Before each test, a run writes a line with this reason to its results. If no line follows for
+# the test, the run was killed, or the test ended its process and `confirm` will add a line for it.
 BEGUN = "begun"
 
 

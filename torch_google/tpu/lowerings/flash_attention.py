@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention for TPUs with JAX's Pallas kernels, which never store the full score matrix.
 
-The kernels compute blocks of rows and keys, so they support only some shapes and dtypes.
+The kernels process queries and keys in blocks of a fixed size, so they support only some shapes
+and dtypes.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from torch_google.tpu.lowerings.opmath import opmath
 
 # XLA compiles each tap of a result separately, which takes time.
 _MOST_TAPS = 64
-# The maximum number of elements in the matrix of columns. Larger convolutions use XLA's own
+# The maximum number of elements of the im2col matrix. Larger convolutions use XLA's own
 # implementation, to save memory.
 _MOST_COLUMNS = 1 << 24
 

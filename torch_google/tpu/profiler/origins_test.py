@@ -168,7 +168,7 @@ def test_runs_without_ids_are_matched_by_their_order() -> None:
     assert _runs_of(events, 2) == [[0], [0], [0], [1], [1], [1]]
     assert _runs_of(events, 4) == [[0, 1, 2, 3]] * 6
     assert _runs_of(events, 0) == [[]] * 6
-    # The second and third run overlap.
+    # The second and third runs overlap.
     events = [_event(name, start) for start, name in enumerate("abaabb")]
     assert _runs_of(events, 3) == [[0], [0], [1, 2], [1, 2], [1, 2], [1, 2]]
 
