@@ -345,5 +345,5 @@ _META.impl("_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", _with_ma
 _META.impl("_dirichlet_grad", _like_first)
 _META.impl("glu_jvp", _like_first)
 _META.impl("glu_backward_jvp", _like_first)
-_META.impl("_jagged_to_padded_dense_forward", _padded)
+override(_META, "_jagged_to_padded_dense_forward", _padded)
 _META.impl("_padded_dense_to_jagged_forward", _jagged)
