@@ -9,7 +9,7 @@ from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses import FakeTensorMode
 from torch.utils import _pytree as pytree
 
-import torch_google.tpu.lowerings.meta_kernels  # noqa: F401 (registers)
+from torch_google.tpu.lowerings import meta_kernels
 from torch_google.tpu.release import V2_6
 
 aten = torch.ops.aten
@@ -27,6 +27,17 @@ ADAGRAD: dict[str, Any] = {**STEP, "lr_decay": 0.1, "eps": 0.1}
 
 def on_meta(*shape: int) -> torch.Tensor:
     return torch.empty(shape, device="meta")
+
+
+def test_kernels_that_torch_registers_too_are_overridden() -> None:
+    # torch's releases register different kernels from Python. Some reject a second one; in others,
+    # the Python dispatcher prefers the first. `override` handles both.
+    registered = sorted(meta_kernels._META._op_impls)
+    assert len(registered) > 40
+    for key in registered:
+        packet, _, overload = key.split("/")[1].partition(".")
+        operator = getattr(getattr(aten, packet), overload or "default")
+        assert torch._C.DispatchKey.Meta not in operator.py_kernels, key
 
 
 @pytest.mark.parametrize("overload", ["default", "tensor_lr"])
