@@ -16,6 +16,7 @@ import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 from torch.utils import _pytree as pytree
 
+from torch_google.tpu.release import V2_6
 from torch_google.tpu.testing.ranks import Ranks, caught
 
 _SIZE = 2
@@ -206,7 +207,8 @@ def _repeated(rank: int) -> list[int]:
 
 
 def test_equal_and_unused_collectives_are_kept(ranks: Ranks) -> None:
-    assert ranks.run(_run, "_repeated") == [[3, 3, 5]] * _SIZE
+    # In v2.6, functional collectives have no gradient.
+    assert ranks.run(_run, "_repeated") == [[3, 3, 3 if V2_6 else 5]] * _SIZE
 
 
 def _mixed(rank: int) -> None:
@@ -277,7 +279,8 @@ def _torch_nn(rank: int, device: str) -> list[torch.Tensor]:
 
     x = (torch.arange(4.0) + rank).to(device).requires_grad_()
     loss = (nn_functional.all_reduce(x * 2) * x).sum()
-    loss = loss + torch.stack(nn_functional.all_gather(x * 3)).prod(0).sum()
+    if not V2_6:  # there, gloo lacks the all_to_all that computes this gradient on the CPU
+        loss = loss + torch.stack(nn_functional.all_gather(x * 3)).prod(0).sum()
     loss.backward()
     assert x.grad is not None
     return [loss.detach().cpu(), x.grad.cpu()]

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from torch_google.tpu.release import V2_6
 from torch_google.tpu.testing.ranks import Ranks, caught, shorten
 
 _SIZE = 2
@@ -49,6 +50,8 @@ def test_the_records_of_a_failure(tmp_path: Path) -> None:
     assert entries[1]["input_sizes"] == [[3]]
     assert entries[3]["input_dtypes"] == ["Float"]
     assert any(frame["name"] == "_fail" for frame in entries[1]["frames"])
+    if V2_6:  # this release does not have the tool
+        return
     tool = (sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace")
     answer = subprocess.run(
         [*tool, str(tmp_path), "--prefix", "rank_"], capture_output=True, text=True, check=False

@@ -9,6 +9,7 @@
 
 #include "torch_google/tpu/csrc/host_memory.h"
 #include "torch_google/tpu/csrc/reduction.h"
+#include "torch_google/tpu/csrc/torch_release.h"
 
 namespace torch_google::tpu {
 namespace {
@@ -72,12 +73,26 @@ void reduce_scatter(const Collective& collective, const Tensor& input,
     scale(numbers, collective.op);
   }
   Tensor part = reducible(output);
-  auto options = with_timeout<c10d::ReduceScatterOptions>(collective);
+#if TORCH_GOOGLE_TORCH_2_6
+  // In v2.6, gloo's reduce_scatter ignores the timeout and the reduction: it
+  // computes sums.
+  using Options = c10d::AllreduceOptions;
+#else
+  using Options = c10d::ReduceScatterOptions;
+#endif
+  auto options = with_timeout<Options>(collective);
   options.reduceOp = gloo_op(collective.op, output.scalar_type());
   if (output.numel() > 0) {
     Tensor flat_part = part.view(-1);
     Tensor flat = numbers.view(-1);
+#if TORCH_GOOGLE_TORCH_2_6
+    Tensors all{flat.is_alias_of(input) ? flat.clone() : flat};
+    wait(gloo.allreduce(all, options));
+    const int64_t length = flat_part.numel();
+    flat_part.copy_(all[0].narrow(0, gloo.getRank() * length, length));
+#else
     wait(gloo._reduce_scatter_base(flat_part, flat, options));
+#endif
   }
   complete(output, part, collective.op, gloo.getSize());
 }

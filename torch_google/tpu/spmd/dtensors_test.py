@@ -48,7 +48,7 @@ def test_parts(rank: str) -> None:
 _WHOLE = """
 import torch.distributed as dist
 from torch.distributed.tensor import DTensor, Partial, Shard
-dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+dist.init_process_group("tpu", store=dist.HashStore(), rank=0, world_size=1)
 x = torch.arange(32.0).view(8, 4)
 mesh = spmd.Mesh(range(4), (2, 2), ("data", "model"))
 tpu_mesh = dist.device_mesh.DeviceMesh("tpu", [[0]])

@@ -103,7 +103,17 @@ class Ranks:
         if a rank hangs.
         """
         self.start(function, *args)
-        return [self.result(rank) for rank in range(self.size)]
+        results: list[Any] = []
+        errors: list[Exception] = []
+        # Read the results of all ranks even if one fails, so that the next call does not read them.
+        for rank in range(self.size):
+            try:
+                results.append(self.result(rank))
+            except (RankFailedError, TimeoutError) as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        return results
 
     def start(self, function: Callable[..., Any], *args: Any) -> None:
         """Start `function(rank, *args)` in each live rank."""
