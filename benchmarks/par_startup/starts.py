@@ -47,7 +47,7 @@ def torchrun() -> None:
 
 
 def print_children() -> None:
-    """Print the CPU seconds and peak KiB of child processes that have exited and been reaped."""
+    """Print the CPU time in seconds and the peak memory in KiB of the child processes so far."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"{usage.ru_utime + usage.ru_stime:.6f} {usage.ru_maxrss}")
 

@@ -71,7 +71,7 @@ class Process:
 
     @property
     def exitcode(self) -> int | None:
-        """The exit status, or the negated number of a signal; None until the process has exited."""
+        """The exit status, or minus the number of the fatal signal; None while the process runs."""
         return self._process.exitcode
 
     @property

@@ -146,7 +146,7 @@ def _holds(
 def _doubtful(
     base: Sequence[Mark], ours: Sequence[Mark], theirs: Sequence[Mark], start: int, stop: int
 ) -> bool:
-    """Return whether a base line next to base[start:stop] equals upstream's line at that end.
+    """Return whether upstream starts with the base's line before the range, or ends with the next.
 
     If so, either of the two lines may be the base's, so it is unknown which lines upstream added to
     the patch's change. Also return True if upstream removed such a line and the patch did not,

@@ -54,7 +54,7 @@ _LOOK = frozenset(
     }
 )
 
-# Operators that only check whether the written tensor overlaps itself.
+# Operators whose only overlap check is whether their output overlaps itself.
 _LOOK_AT_THE_RESULT = frozenset({"aten::addmm_", "aten::log_sigmoid_forward", "aten::mean"})
 
 # Operators that move elements, so they must not write to a tensor that they also read.

@@ -112,7 +112,7 @@ def avg_pool3d_backward(grad: jax.Array, x: jax.Array, *window: Any) -> jax.Arra
 def scatter_spatial(
     grad: jax.Array, indices: jax.Array, shape: Sequence[int], rank: int
 ) -> jax.Array:
-    """Add each element of `grad` at its index into the flattened last `rank` axes of `shape`."""
+    """Scatter-add `grad` into an array of this shape, with its last `rank` axes flattened."""
     lead = math.prod(shape[:-rank])
     rows = jnp.arange(lead)[:, None]
     flat = jnp.zeros((lead, math.prod(shape[-rank:])), opmath(grad).dtype)
