@@ -49,6 +49,12 @@ def override(library: torch.library.Library, name: str, kernel: Callable[..., An
         meta_table[operator] = kernel
 
 
+def recompile_limits(limit: int) -> dict[str, int]:
+    """Return the options of torch._dynamo.config that set both limits of recompilations."""
+    name = "cache_size_limit" if V2_6 else "recompile_limit"
+    return {name: limit, f"accumulated_{name}": limit}
+
+
 def compiler_arguments(*arguments: Any) -> tuple[Any, ...]:
     """Return the arguments that torch.compile's wrapper accepts: in v2.6, only the first three."""
     return arguments[:3] if V2_6 else arguments

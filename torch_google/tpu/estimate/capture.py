@@ -26,6 +26,7 @@ from torch_google.tpu import _C, dtypes
 from torch_google.tpu.compile.device_adapter import CpuAdapter, replaced_adapters
 from torch_google.tpu.compile.evaluation import NODE_SCOPE
 from torch_google.tpu.compile.training_steps import compile_step, initialise
+from torch_google.tpu.release import recompile_limits
 from torch_google.tpu.runtime.strides import natural
 from torch_google.tpu.shardings import ONE_DEVICE, Placement, number_of
 from torch_google.tpu.target_platform import tracing_for
@@ -108,11 +109,7 @@ def capture(
             functorch_config.patch(enable_autograd_cache=False),
             # Each estimate traces the same functions again, for a different model or different
             # sizes. Its program must not depend on earlier estimates.
-            dynamo_config.patch(
-                recompile_limit=_NO_LIMIT,
-                accumulated_recompile_limit=_NO_LIMIT,
-                automatic_dynamic_shapes=False,
-            ),
+            dynamo_config.patch(**recompile_limits(_NO_LIMIT), automatic_dynamic_shapes=False),
             tracing_for(devices[0].platform),
             jax.default_device(jax.local_devices(backend="cpu")[0]),
         ):

@@ -6,6 +6,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from torch_google.tpu.release import V2_6
+
 _ROWS = [torch.arange(6.0).reshape(2, 3), torch.empty(0, 3), torch.arange(12.0).reshape(4, 3) - 7]
 
 
@@ -14,6 +16,7 @@ def _jagged(device: str) -> torch.Tensor:
     return torch.nested.nested_tensor(rows, layout=torch.jagged, device=device, requires_grad=True)
 
 
+@pytest.mark.skipif(V2_6, reason="v2.6 cannot multiply jagged tensors by a matrix in training")
 @pytest.mark.parametrize("mode", ["strict", "fused", "debug"])
 def test_padded_unbound_and_computed_as_on_the_cpu(mode: str) -> None:
     results = []
