@@ -17,6 +17,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from torch_google.tpu.estimate.capture import Captured, capture
 from torch_google.tpu.estimate.costs import count
+from torch_google.tpu.release import V2_6
+
+if V2_6:
+    pytest.skip("v2.6 cannot trace a training step", allow_module_level=True)
 
 _OP = torch.ops.aten._scaled_dot_product_efficient_attention
 _FORWARD, _BACKWARD = (f"_scaled_dot_product_efficient_attention{end}" for end in ("", "_backward"))

@@ -21,6 +21,7 @@ from torch_google.tpu.estimate.capture import Captured, batch_spec, capture, lar
 from torch_google.tpu.estimate.chips import CHIPS
 from torch_google.tpu.estimate.page import page
 from torch_google.tpu.estimate.report import Buffer, Cost, Report
+from torch_google.tpu.release import V2_6
 
 
 class Net(nn.Module):
@@ -44,6 +45,8 @@ def _captured(width: int = 64, *, train: bool = True, **options: Any) -> Capture
     }
     if not train:
         return capture(model, None, (x,), None, **chosen)
+    if V2_6:
+        pytest.skip("v2.6 cannot trace a training step")
 
     def loss(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return functional.cross_entropy(model(x), y)
