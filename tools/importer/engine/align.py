@@ -22,11 +22,12 @@ from tools.importer.engine.marks import Mark
 # If a gap between anchors has more pairs of lines than this, it counts as entirely rewritten. This
 # can turn a merge into a conflict, but never gives a wrong result.
 _GAP_PAIRS = 4_000_000
-# A range longer than this is first cut at unique runs of lines. The search for a run starts at
-# every _CUT_EVERY-th line.
+# A range of more lines than this is first cut at unique runs of lines. A search for such a run
+# starts at every _CUT_EVERY-th line.
 _LONG = 1000
 _CUT_EVERY = 64
-# The number of matching lines, starting with a unique one, that are required to cut a range.
+# The number of consecutive matching lines that a cut requires. The first of them, or the run as a
+# whole, must be unique.
 _SAME_RUN = 8
 
 

@@ -32,7 +32,7 @@ class Alignments:
     _rest: tuple[tuple[int, ...], ...]
 
     def changes(self) -> Iterator[list[Change]]:
-        """Yield the changes for each alignment, in order. The number of alignments may be huge."""
+        """Yield each alignment's changes in line order. The number of alignments may be huge."""
         for places in self._places(0, 0):
             out: list[Change] = []
             position, new_position = 0, 0

@@ -47,8 +47,8 @@ class Base:
     """The part of upstream's tree that the patch series needs.
 
     `files` contains the upstream files that the patches touch. `absent` contains the touched paths
-    that this origin never contains: a wheel, for example, has no C++ sources. `known` contains the
-    hash of every path in the tree.
+    that the tree's origin (the kind of source it comes from) never contains: a wheel, for example,
+    has no C++ sources. `known` contains the hash of every path in the tree.
     """
 
     label: str

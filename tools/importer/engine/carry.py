@@ -352,7 +352,7 @@ class _Work:
 
 
 def _together(files: Sequence[FileResult]) -> tuple[Outcome, str]:
-    """Combine the outcomes of a patch's files into one, with a note if it only partly landed."""
+    """Combine the outcomes of a patch's files into one, with a note if the patch partly landed."""
     here = [file.outcome for file in files if file.outcome is not Outcome.NOT_APPLICABLE]
     worst = max(here, key=_ORDER.index, default=Outcome.NOT_APPLICABLE)
     if worst is not Outcome.LANDED:

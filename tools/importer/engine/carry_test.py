@@ -33,7 +33,7 @@ _BLOCK = "    x = 1\n    return x\n\n"
 
 
 def _with(text: str, **changes: str) -> str:
-    """Return `text` with some lines replaced: the keyword `l5` has the new text of line 5."""
+    """Return `text` with some lines replaced: the keyword argument `l5` is the new line 5."""
     for key, new in changes.items():
         old = f"line {key[1:]}\n"
         assert text.count(old) == 1
@@ -470,7 +470,10 @@ def test_a_patch_that_git_wrote_of_a_file_that_becomes_a_link(tmp_path: Path) ->
 
 
 def test_patches_that_are_in_already_are_only_replayed(tmp_path: Path) -> None:
-    """The new tree already contains the earlier patches, as after editing one in the middle."""
+    """The new tree already contains the patches before the first one to rebase.
+
+    This is the case after the user has edited a patch in the middle of the series.
+    """
     steps: dict[str, Texts] = {"p": {"a": _PATCHED}, "q": {"a": None}, "r": {"a": "anew\n"}}
     scenario = make_scenario(tmp_path, {"a": _TEXT, "z": "z\n"}, steps)
     new = OverlaySnapshot(DictSnapshot("old", scenario.old), over({}, {"a": _PATCHED}))

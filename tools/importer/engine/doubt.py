@@ -176,7 +176,7 @@ def _result(ours: Text, theirs: Text, touched: Sequence[Stretch], low: int, high
 
 
 def _doubt(window: _Window, result: Marks) -> int | None:
-    """Return the line of the window at which the alignments disagree, or None if they agree.
+    """Return the index of the window's line at which alignments disagree; None if they agree.
 
     The alignments agree only if merging with each of them gives `result`.
     """
@@ -219,7 +219,7 @@ def _parts(window: _Window, ours: Mapping[int, int], theirs: Mapping[int, int]) 
 
 
 def _agreed(part: _Window, usual: Marks | None = None) -> Marks | _Clash | None:
-    """Return the merge result on which all alignments of a part agree; None if they disagree.
+    """Return the merge result on which all alignments of `part` agree; None if they disagree.
 
     `usual` is the result of the alignment that the merge used, if known.
     """
@@ -261,7 +261,7 @@ def _agrees(
 ) -> bool:
     """Return whether merging upstream's changes `ours` with each item of `alike` gives `usual`.
 
-    `alike` contains those alignments of the patch whose changes equal `settled` once slid down.
+    `alike` contains the patch's alignments whose changes, once slid down, equal `settled`.
     """
     if usual == part.ours:
         # If both sides have the same text, they made the same change, even if each may have kept a

@@ -92,9 +92,10 @@ class History:
         self._next = None
 
     def _step(self, patch: Patch, diff: FileDiff, files: dict[str, Old | None]) -> Step | None:
-        """Return the step for one diff; None if the base's origin never contains the file.
+        """Return the step for one diff; None if the base can never contain the file.
 
-        `files` holds the results of the patch's earlier diffs.
+        For example, a base from a wheel never contains C++ sources. `files` holds the results of
+        the patch's earlier diffs.
         """
         if any(path in self._base.absent for path in diff.paths):
             return None

@@ -71,7 +71,10 @@ def test_every_pair_of_edits_of_equal_blocks(block: str, count: int, ends: str) 
     "words", ["first a b X a b last", "a X a Y a last", "first a a X a a last"]
 )
 def test_every_pair_of_edits_of_equal_blocks_with_a_line_between(words: str) -> None:
-    """If a side removes the line and one block, the text does not show which block was removed."""
+    """A side may remove one block and a line between two identical blocks.
+
+    Its text then does not show which of the blocks was removed.
+    """
     wrong = [
         (story, verdict)
         for story in _stories(_lines(words))
@@ -124,7 +127,7 @@ def _any_story(draw: st.DrawFn) -> Story:
 def test_edits_of_any_text_of_few_words(story: Story) -> None:
     assume(story.is_told and story.patch and story.theirs != story.base)
     if story.truth is None and not merged(story).outcome.drops:
-        return  # both sides insert at one place, so the order is unknown
+        return  # both sides insert at the same place, so the order is unknown
     verdict = _verdict(story)
     if verdict not in ("stop", "right"):
         # Another alignment may produce the same text by choosing a different one of two identical

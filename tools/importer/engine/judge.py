@@ -15,7 +15,8 @@ from tools.importer.engine.outcome import Outcome
 from tools.importer.engine.text import Text
 from tools.importer.unified import Hunk
 
-# Suspect that upstream contains the patch if the two sides of each conflict are this similar.
+# Suspect that upstream contains the patch if the two sides of each conflict are at least this
+# similar.
 _ALIKE = 0.6
 # The number of context lines on each side that locate an edit, as in a patch.
 _HOLD = 3
@@ -181,7 +182,7 @@ def _place(base: Text, ours: Text, hunk: Hunk, matches: Sequence[Match]) -> int 
 def _loose(base: Text, ours: Text, upstream: Sequence[Change]) -> list[tuple[int, int]]:
     """Return the base ranges within which an upstream insertion or deletion can slide.
 
-    For example, if upstream adds a copy of a block next to it, either may be the new one.
+    For example, if upstream adds a copy of a block next to it, either copy may be the new one.
     """
     old, new = base.marks, ours.marks
     out: list[tuple[int, int]] = []

@@ -64,7 +64,7 @@ def landings(
 
 
 def take_out(items: Sequence[Landing], new: Snapshot) -> Landings:
-    """Remove all patches that landed upstream from `new`, in reverse order."""
+    """Remove the landed patches `items` from the tree `new`, last patch first."""
     without: dict[str, Blob | None] = {}
     files: dict[str, bytes] = {}
     lost: list[str] = []
@@ -102,7 +102,7 @@ def is_reverted(item: Landing, new: Snapshot) -> bool:
 
 
 def _reversed(item: Landing, tree: Snapshot) -> dict[str, Blob | None] | None:
-    """Return the patch's files with the patch removed; None if their text is unknown."""
+    """Return the patch's files with the patch removed; None if it cannot be removed."""
     out: dict[str, Blob | None] = {}
     for path, step in item.steps:
         blob = out[path] if path in out else tree.read(path)
@@ -118,7 +118,7 @@ def _reversed(item: Landing, tree: Snapshot) -> dict[str, Blob | None] | None:
             return None
         known = {*step.words.values(), *(Text.of(blob.data).lines or ())}
         if not known.issuperset(merge.lines):
-            return None  # only the hash of an old tree's line is known
+            return None  # of some line in the old tree, only the hash is known
         out[path] = Blob(b"".join(merge.lines), blob.mode)
     return out
 

@@ -80,7 +80,7 @@ def merge_texts(
     out: list[bytes] = []
     conflicts: list[Region] = []
     edits: list[Change] = []
-    position = 0  # the next line of `ours`
+    position = 0  # index of the next line of `ours`
     touched = stretches(base.marks, ours.marks, theirs.marks, our_changes, their_changes)
     for stretch in touched:
         if stretch.same:

@@ -98,7 +98,7 @@ def test_where_git_is_without_doubt_we_say_the_same_or_nothing(
 def test_of_lines_that_repeat_we_say_what_git_says_or_nothing(
     tmp_path: Path, three: tuple[bytes, bytes, bytes]
 ) -> None:
-    """Compare with git on repeated lines.
+    """Compare with git on files with repeated lines.
 
     The test is derandomized, because git aligns 1 in 2,000 inputs with three distinct lines
     differently, and neither result is wrong.

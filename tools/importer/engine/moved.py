@@ -14,7 +14,7 @@ from tools.importer.snapshot import Snapshot
 
 # As in git, a file counts as moved if at least half of its lines are unchanged.
 _LIKENESS = 0.5
-# The search is ambiguous if the two best scores are closer than this.
+# The search is ambiguous if the two best scores differ by less than this.
 _MARGIN = 0.1
 # The maximum number of files that one search reads. If no new file with the same extension is
 # similar, a second search reads files with other extensions.

@@ -65,9 +65,10 @@ def make_scenario(
     context: int = 3,
     moves: Mapping[str, str] | None = None,
 ) -> Scenario:
-    """Write a patch series to `root`, with one patch per step on top of the previous ones.
+    """Write a patch series to `root`: one patch per step, each on top of the previous ones.
 
-    `moves` maps old to new paths of files that a step renames instead of removing and adding them.
+    `moves` maps old to new paths. If a step removes an old path and adds its new one, the patch
+    renames the file.
     """
     files = over({}, old)
     now = files
@@ -88,7 +89,10 @@ def make_scenario(
 
 
 def on_disk(root: Path, files: Files, label: str = "old") -> Scenario:
-    """Record `files` as the base of the patch series in `root`; read series and base from disk."""
+    """Record `files` as the base of the patch series in `root`.
+
+    Return a scenario with the series and its base as read from disk.
+    """
     series = load_series(root)
     for name, data in base_files(record_base(series, DictSnapshot(label, files))).items():
         (root / name).write_bytes(data)

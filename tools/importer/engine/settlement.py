@@ -112,7 +112,7 @@ def _key_of(stopped: Sequence[FileResult]) -> str | None:
 
 
 def _anchors(base: Text, ours: Text, merge: Merge) -> list[tuple[int, int]]:
-    """Return the (base, ours) indices of lines that are unique in both and unchanged by both."""
+    """Return the (base, ours) indices of lines unique in both texts and changed by neither side."""
     touched = {line for stretch in merge.stretches for line in range(stretch.start, stretch.stop)}
     return [
         (old, match.new + old - match.old)
@@ -139,7 +139,10 @@ def _answers(dispute: Dispute, marked: bytes, resolved: bytes) -> tuple[bytes, .
 def _splits(
     text: Lines, start: int, end: int, between: Sequence[Lines]
 ) -> list[list[tuple[int, int]]]:
-    """Return up to two ways to locate the lines `between` the resolutions in text[start:end]."""
+    """Return up to two ways to split text[start:end] at `between`, the lines between conflicts.
+
+    Each way is a list of (start, stop) ranges, one per resolution.
+    """
     if not between:
         return [[(start, end)]]
     first, out = between[0], list[list[tuple[int, int]]]()

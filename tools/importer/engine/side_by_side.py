@@ -26,7 +26,7 @@ class Pair:
 
 
 def pairs_of(file: FileResult) -> tuple[Pair, ...]:
-    """Return the rows of all conflicts of a file, or () if there are none."""
+    """Return the rows for all of a file's conflicts, or () if there are none."""
     if file.before is None or not file.conflicts:
         return ()
     lines = Text.of(file.before.data).lines or ()

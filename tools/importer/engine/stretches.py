@@ -146,11 +146,12 @@ def _holds(
 def _doubtful(
     base: Sequence[Mark], ours: Sequence[Mark], theirs: Sequence[Mark], start: int, stop: int
 ) -> bool:
-    """Return whether upstream starts with the base's line before the range, or ends with the next.
+    """Return whether it is unknown which lines of the range upstream added or removed.
 
-    If so, either of the two lines may be the base's, so it is unknown which lines upstream added to
-    the patch's change. Also return True if upstream removed such a line and the patch did not,
-    because upstream may have removed the identical line outside the range.
+    This is the case if upstream's version of the range starts with the base's line before it, or
+    ends with the base's line after it: either copy may be the base's line. It is also the case if
+    upstream removed a line that the patch kept and that equals one of these neighbors, because
+    upstream may have removed the neighbor instead.
     """
     taken = Counter(theirs) - Counter(ours)
     above, below = base[max(start - 1, 0) : start], base[stop : stop + 1]

@@ -15,8 +15,8 @@ def apply_to_snapshot(
 ) -> dict[str, Blob | None]:
     """Return the new content of every file that the series touches; None if it is deleted.
 
-    Changes to `absent` paths, which the tree's origin never contains, are skipped. Raises
-    ApplyError if a patch does not apply.
+    Changes to `absent` paths, which the tree can never contain (a wheel has no C++ sources, for
+    example), are skipped. Raises ApplyError if a patch does not apply.
     """
     work: dict[str, Blob | None] = {}
     for patch in series.patches:
