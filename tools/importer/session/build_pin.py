@@ -14,7 +14,8 @@ def moved_pin(
 ) -> dict[str, object] | None:
     """Return the new content of pin.json, or None if the build cannot use the import's origin.
 
-    Raises UserError if the patched tree cannot be built.
+    For example, the build of torch can use only wheels, not git repositories. Raises UserError if
+    the patched tree cannot be built.
     """
     # Imported lazily, because commands such as `status` need no builder.
     from tools.importer.builders import builder_of

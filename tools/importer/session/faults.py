@@ -11,15 +11,15 @@ from typing import Any, NoReturn
 
 from tools.importer.errors import EnvironmentProblem
 
-# The functions of `os` that change a file system or make a change durable.
+# The functions of `os` that change the file system or make a change durable.
 CALLS = ("open", "write", "fsync", "rename", "replace", "link", "unlink", "mkdir", "rmdir", "chmod")
 
 
 def killed_at(number: int, action: Callable[[], object]) -> bool:
-    """Run `action` in a child process that kills itself before its `number`-th call in CALLS.
+    """Run `action` in a child process that kills itself at its `number`-th call to any of CALLS.
 
-    `number` counts from 0. Return whether the child was killed. If `action` makes fewer calls, it
-    runs to completion and must not fail.
+    `number` counts from 0, and the call itself does not happen. Return whether the child was
+    killed. If `action` makes fewer calls, it runs to completion and must not fail.
     """
     child = os.fork()
     if not child:
@@ -39,9 +39,9 @@ def killed_at(number: int, action: Callable[[], object]) -> bool:
 
 
 def failing_at(number: int, code: int, action: Callable[[], object]) -> BaseException | None:
-    """Run `action` with OSError(`code`) raised by its `number`-th call in CALLS, and only there.
+    """Run `action`; its `number`-th call to any of CALLS raises OSError(`code`).
 
-    Return the exception that `action` raised, or None if it succeeded.
+    All other calls work. Return the exception that `action` raised, or None if it succeeded.
     """
 
     def fail() -> NoReturn:

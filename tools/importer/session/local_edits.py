@@ -38,7 +38,7 @@ def check_committed(workspace: Path, paths: Sequence[Path]) -> bool:
 
 
 def uncommitted(workspace: Path, paths: Sequence[Path]) -> list[str] | None:
-    """Return edited, deleted and new files under `paths`; None outside a git repository."""
+    """Return the edited, deleted and new files under `paths`; None outside a git repository."""
     if not any((parent / ".git").exists() for parent in (workspace, *workspace.parents)):
         return None
     import git  # imported lazily: most commands do not use git
@@ -48,8 +48,8 @@ def uncommitted(workspace: Path, paths: Sequence[Path]) -> list[str] | None:
     try:
         # -z leaves names unquoted. --untracked-files=all lists the files in new directories.
         # --no-optional-locks avoids refreshing the index, which another git process may be using.
-        # safe.directory lets git read a checkout that another user owns, because the caller
-        # specified it.
+        # safe.directory lets git read a checkout that another user owns: the caller chose the
+        # checkout, so it is trusted.
         out = tool.execute(
             [
                 "git",

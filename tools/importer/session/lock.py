@@ -33,7 +33,7 @@ def lock(state: Path) -> Iterator[None]:
             (state / _IGNORE).unlink(missing_ok=True)  # delete it before the lock
         (state / _NAME).unlink(missing_ok=True)
         os.close(handle)
-        with suppress(OSError):  # not empty: a command is stopped or has started
+        with suppress(OSError):  # not empty: it contains state, or another command has started
             os.rmdir(state)
 
 

@@ -204,8 +204,8 @@ def finish(
 ) -> Carried:
     """Return the files of the new series directory.
 
-    `complete` may add patches that are not in `result`. Raises UserError if a patch does not apply
-    cleanly to `new`, or if the patched tree has a call that no rewrite rule covers.
+    The callback `complete` may add patches that are not in `result`. Raises UserError if a patch
+    does not apply cleanly to `new`, or if the patched tree has a call that no rewrite rule covers.
     """
     (rewrites or Rewrites(new)).check(result.series, result.files)
     files = complete(result.series_files())

@@ -2,8 +2,8 @@
 """Regenerate the patches with a `Rewrite: <rule>` header, instead of merging them.
 
 The import stops if it finds calls that no rule covers. It then writes `rewrites.txt`, the rules'
-data file, with a proposed line for each call. The user edits the file, and the import writes it to
-the workspace with the patch series.
+data file, with a proposed line for each function or file that contains such calls. The user edits
+the file, and the import writes it to the workspace with the patch series.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Rewrites:
             rewrites.refuse(findings, self._new.label)
 
     def stop(self, findings: Sequence[Finding]) -> PatchResult:
-        """Return a conflict in rewrites.txt, with one proposed line for each finding."""
+        """Return a conflict in rewrites.txt, with a proposed line for each of `findings`."""
         from tools.importer import rewrites
 
         count = len(findings)

@@ -20,7 +20,7 @@ from tools.importer.errors import UserError
 from tools.importer.project import Project
 
 DIRECTORY = "settled"
-_ID = 12  # the number of digits of the conflict's hash in a file's name
+_ID = 12  # the number of hex digits of the conflict's hash in a file name
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def settlement_files(
     old: str,
     new: str,
 ) -> dict[str, bytes]:
-    """Return the files to write, keyed by path: the user's resolutions of the patches `decided`."""
+    """Return the files to write, keyed by path: the resolved conflicts of the patches `decided`."""
     out: dict[str, bytes] = {}
     for result in results:
         settlement = result.settlement

@@ -4,7 +4,7 @@
 The new files are staged and synced, one rename commits the journal, and only then are the files
 renamed into place. If the process is killed before the commit, the workspace is unchanged. If it is
 killed later, the next command finishes moving the files (see journal.py). If a rename fails, all
-files are rolled back. Unchanged files keep their timestamps, so builds that use them stay valid.
+files are rolled back. Unchanged files keep their timestamps, so that they trigger no rebuild.
 """
 
 from __future__ import annotations

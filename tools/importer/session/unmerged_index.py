@@ -75,7 +75,7 @@ def _versions(marked: bytes) -> tuple[bytes, bytes, bytes] | None:
     Return None if a marker is missing.
     """
     versions: tuple[list[bytes], ...] = ([], [], [])
-    part = 0  # position: 0 outside markers, 1 in upstream's lines, 2 base's, 3 patch's
+    part = 0  # 0: outside markers; 1, 2, 3: in the lines of upstream, base, patch
     conflicts = 0
     for line in split_lines(marked):
         step = _STEPS.get((part, line[:8] if part != 2 else line))

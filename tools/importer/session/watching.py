@@ -105,7 +105,7 @@ def landed_files(
 
 
 def _series_of(items: list[Landing], new: Snapshot) -> tuple[dict[str, bytes], set[str]]:
-    """Return the files of `landed/` for `items`, and the patches that would not count as landed."""
+    """Return the files of `landed/` for `items`, and the names of those not detected as landed."""
     taken = take_out(items, new)
     if not taken.files:
         return {}, set()
