@@ -60,8 +60,9 @@ const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
 }
 
 // Returns whether CPU kernels compute the same values as the device for this
-// call. Its tensors must be on one device, without a conj or neg bit, and a
-// written tensor must not partially overlap another.
+// call. Its tensors must be unsharded, without a conj or neg bit. If the
+// operator writes to a tensor, no two of the tensors may be different views of
+// the same storage.
 bool is_plain(const SchemaInfo& schema_info, const Call& call) {
   if (call.generator.defined() ||
       at::globalContext().float32MatmulPrecision() !=
@@ -132,8 +133,8 @@ at::Tensor host_values(Box& box) {
   }
 }
 
-// Returns the result, cloned if necessary, as a tensor that covers a storage of
-// its own and has the strides that the result would have on the device.
+// Returns the result, cloned if necessary, as a tensor that covers its own
+// storage and has the strides that the result would have on the device.
 at::Tensor owned(const at::Tensor& result,
                  const std::vector<const c10::StorageImpl*>& others) {
   const bool is_own = std::find(others.begin(), others.end(),
@@ -214,8 +215,8 @@ class HostCall {
     });
   }
 
-  // Returns whether the written storages still contain the values that the
-  // kernel read. Another thread may have replaced them.
+  // Returns whether the storages that the operator writes to still contain the
+  // values that the kernel read. Another thread may have replaced them.
   bool is_up_to_date() const {
     return std::all_of(copies_.begin(), copies_.end(), [](const Copy& copy) {
       const auto& now = copy.box->arrival();
@@ -299,9 +300,9 @@ class HostCall {
     return next == results_.size();
   }
 
-  // Creates the results on the device, and only then stores the written values,
-  // so that nothing is written if memory runs out. Returns the operator's
-  // return values.
+  // Creates new results on the device, and only then updates the arguments that
+  // the operator writes to, so that none is changed if memory runs out. Returns
+  // the operator's return values.
   std::vector<c10::IValue> store() {
     std::vector<at::Tensor> created;
     for (const auto& result : results_) {
@@ -332,7 +333,7 @@ class HostCall {
   }
 
  private:
-  // A written storage and its new values.
+  // A storage that the operator writes to, and its new values.
   struct Copy {
     Box* box;
     at::Tensor values;
@@ -400,8 +401,8 @@ class HostCall {
     return mine;
   }
 
-  // Returns the written argument that a result with this alias annotation
-  // aliases.
+  // Returns the argument that a result with this alias annotation aliases, and
+  // that the operator writes to.
   const c10::IValue& argument_of(const c10::AliasInfo& alias) const {
     for (size_t i = 0; i < arguments_.size(); ++i) {
       const auto* own = schema_.arguments()[i].alias_info();

@@ -24,8 +24,8 @@ HostGroup::Results prepare_on_device(const Transfer& transfer,
 // the same description, the collective's program can include the copies to and
 // from views.
 std::string layout_of(const Transfer& transfer);
-// Returns the transport for a subgroup of these ranks. The caller must hold the
-// GIL.
+// Returns the transport for the subgroup that consists of these ranks. The
+// caller must hold the GIL.
 SharedObject part_of(PyObject* transport, const std::vector<int>& ranks);
 
 }  // namespace torch_google::tpu

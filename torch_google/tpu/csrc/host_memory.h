@@ -10,10 +10,10 @@ namespace torch_google::tpu {
 // arrays that are freed and allocated repeatedly should use this function.
 //
 // at::empty asks malloc for aligned memory. glibc then needs a free block that
-// is larger than the request, so the block that a previous tensor of the same
-// size left does not suffice. Each call then takes new pages from the operating
-// system, and a page fault for each of them costs eight times as much as
-// copying the data. This function aligns the memory itself.
+// is larger than the request, so a block that was freed by a tensor of the same
+// size is too small. Each call then gets new pages from the operating system,
+// and the page faults cost eight times as much as copying the data. This
+// function aligns the memory itself.
 at::Tensor host_empty(at::IntArrayRef sizes, at::ScalarType dtype);
 
 }  // namespace torch_google::tpu

@@ -47,7 +47,7 @@ Origins::Id Origins::of(const Call& call) {
   Origin origin{module_name(), nullptr, 0, false};
   // Autograd's threads have no frames, except in Python functions that autograd
   // calls, such as a user's backward formula. A checkpoint's second forward
-  // pass may have no user's frame, but it has a module.
+  // pass may have no frame of the user's code, but it has a module.
   if (!find_frame(origin) && origin.module.empty()) {
     if (const auto node = torch::autograd::get_current_node()) {
       const auto found =

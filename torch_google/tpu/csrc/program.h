@@ -41,8 +41,8 @@ class Program : public LastUse {
   explicit Program(PyObject* compiled);
 
   // Runs the program for a call with a matching key, and stores the values of
-  // written and new tensors. In debug mode, waits until all values have been
-  // computed.
+  // the new tensors and of those that the operator writes to. In debug mode,
+  // waits until all values have been computed.
   Results run(const Call& call, bool debug) const;
 
   // The functions below are the steps of run(). Fused mode calls them

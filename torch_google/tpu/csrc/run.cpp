@@ -385,10 +385,10 @@ class Run {
     trace_.store(kept_, arrays.get());
   }
 
-  // Returns a pair (step, slot) for each slot that is not kept, ordered by
-  // step. The step is the last one that computes or reads the slot's value, or
-  // computes the next value of the same box (box.h), so no later step needs the
-  // value.
+  // Returns a pair (step, slot) for each slot (value) that is not in kept_,
+  // ordered by step. The step is the last one that computes or reads the slot's
+  // value, or computes the next value of the same box (box.h), so no later step
+  // needs the value.
   std::vector<std::pair<size_t, uint32_t>> last_uses() const {
     std::vector<size_t> uses(trace_.slots.size());
     size_t slot = 0;
