@@ -182,7 +182,7 @@ def test_a_late_rank_does_not_delay_the_call_of_another(
 
 
 def _too_late(rank: int, failed: str, length: int) -> list[tuple[str, str]]:
-    """Let rank 1 join the collective only after rank 0 has received an error from it."""
+    """Let rank 1 join the collective only after it has failed on rank 0."""
     if rank == 1:
         wait_for_file(failed)
     value = _ones(length)
