@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests the values and the shardings of results of operators on sharded tensors."""
+"""Tests operators on sharded tensors: the values and the shardings of their results."""
 
 from __future__ import annotations
 
