@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Overwriting a value does not copy it if all its reads can come first, and changes no bits."""
+"""Overwriting a value does not copy it if all reads of it can come first, and changes no bits."""
 
 from __future__ import annotations
 
