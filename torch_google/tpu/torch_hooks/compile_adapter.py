@@ -121,7 +121,7 @@ class TpuAdapter(DeviceAdapter):
         return compiler.executable(name, lower, fingerprint=fingerprint, on=on)
 
     def takes_collectives(self) -> bool:
-        # lowerings/collectives.py has no lowering for other platforms.
+        # lowerings/collectives.py lowers collectives only for the `cpu` platform.
         return platform.name() == "cpu" and not processes.uses_xla("cpu")
 
     def needs(self, executable: jax.stages.Compiled) -> int:
@@ -182,7 +182,7 @@ def _is_odd(tensor: torch.Tensor, array: jax.Array) -> bool:
 
 @lru_cache(256)
 def _fitted(sharding: Any, view: View, elements: int) -> Callable[[jax.Array], jax.Array]:
-    """Return a program that flattens a view and pads it to a number of elements."""
+    """Return a program that flattens a view and pads it to the given number of elements."""
     metrics.graph("pad_compile")
 
     def function(array: jax.Array) -> jax.Array:

@@ -57,7 +57,7 @@ def _end() -> None:
 
 
 class _Watch:
-    """A meta path finder that waits for the import of Dynamo, and never finds a module itself."""
+    """A meta path finder that detects the import of Dynamo, and never finds a module itself."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
         if name == _DYNAMO:
