@@ -3,7 +3,7 @@
 
 In strict mode, each operator is a separate program and runs asynchronously. In debug mode, each
 operator waits for its results, and error messages include the user's source line. Debug mode also
-checks indices and divisors, as the CPU does; the other modes clamp and continue. In fused mode,
+checks indices and divisors, as the CPU does; the other modes do not. In fused mode,
 operators are recorded, and run as one program when a value is read, when an optimizer has taken a
 step, or when a loop repeats. Fused programs are compiled in the background.
 """
