@@ -44,7 +44,7 @@ def tpu_tests(name, srcs, deps = [], compiles = False, **kwargs):
         warm_imports = _WARM_IMPORTS + (_COMPILER_IMPORTS if compiles else []),
         deps = deps + [
             "//torch_google/tpu/testing:support",
-            # Listed here because par_tests adds the tag `budget` only for a direct dependency.
+            # par_tests adds the tag `budget` only if hypothesis is a direct dependency.
             "@pypi//hypothesis",
         ],
         **kwargs
