@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that each need a new process: lazy registration, platforms, several devices, forks."""
+"""Tests lazy registration, platforms, several devices and forks, each in a new process."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def override(library: torch.library.Library, name: str, kernel: Callable[..., An
 
 
 def recompile_limits(limit: int) -> dict[str, int]:
-    """Return the options of torch._dynamo.config that set both limits of recompilations."""
+    """Return the options of torch._dynamo.config that set both recompilation limits."""
     name = "cache_size_limit" if V2_6 else "recompile_limit"
     return {name: limit, f"accumulated_{name}": limit}
 

@@ -35,7 +35,7 @@ def sharding_of(number: int) -> NamedSharding:
 
 
 def mesh_of(number: int) -> int:
-    """Return the index of the sharding that replicates an array over the mesh of another one."""
+    """Return the index of the sharding that replicates an array over the given sharding's mesh."""
     return number_of(NamedSharding(_shardings[number].mesh, PartitionSpec()))
 
 
@@ -78,8 +78,8 @@ def parse(text: Any) -> int:
 def result_numbers(executable: jax.stages.Compiled) -> list[int | None]:
     """Return the index of the sharding that XLA has chosen for each result of a program.
 
-    It is None for a result that does not depend on an input, because XLA chooses no sharding for
-    it.
+    The index is None if the result does not depend on an input, because XLA then chooses no
+    sharding for it.
     """
     chosen = jax.tree.leaves(executable.output_shardings)
     return [number_of(each) if isinstance(each, NamedSharding) else None for each in chosen]
