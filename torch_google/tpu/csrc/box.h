@@ -120,7 +120,7 @@ class Box {
   static std::vector<std::shared_ptr<Arrival>> arrivals(
       c10::DeviceIndex device);
   static std::mutex& mutex();
-  // Returns the box at an address, or null. Takes linear time in the number of
+  // Returns the box at an address, or null. Takes time linear in the number of
   // boxes.
   static Box* at(const void* address);
 

@@ -68,7 +68,7 @@ def main(argv: list[str]) -> int:
 
 
 def _objects() -> Path:
-    """Return the directory for the object files of this torch, these flags and this checkout."""
+    """Return the directory for object files. It depends on torch, the flags and the checkout."""
     inputs = repr((torch.__version__, torch.__file__, _FLAGS, str(_ROOT)))
     name = f"torch_google_tpu_{hashlib.sha256(inputs.encode()).hexdigest()[:16]}"
     folder = Path(tempfile.gettempdir()) / name

@@ -63,8 +63,8 @@ Origins::Id Origins::of(const Call& call) {
   }
   const Id id = id_of(std::move(origin));
   // torch creates an operator's autograd node right before it calls the
-  // operator's kernel. Other operators create none, so the last node of the
-  // thread is not theirs.
+  // operator's kernel. An operator whose inputs require no gradient has no
+  // node, so the thread's last node belongs to another operator.
   if (id && at::GradMode::is_enabled() &&
       std::any_of(
           call.tensors.begin(), call.tensors.end(),

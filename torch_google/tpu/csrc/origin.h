@@ -67,7 +67,7 @@ class Origins {
   // The values that frame_kind() in errors.py returns.
   enum Kind : long { library, user, backward };
   // A thread that recorded a forward operator, and the sequence number of the
-  // operator's autograd node. torch numbers the nodes of each thread.
+  // operator's autograd node. torch numbers each thread's nodes separately.
   using Node = std::pair<uint64_t, uint64_t>;
 
   bool find_frame(Origin& origin);
