@@ -87,7 +87,10 @@ def result_numbers(executable: jax.stages.Compiled) -> list[int | None]:
 
 @dataclass(frozen=True)
 class Placement:
-    """The devices that run a program: one device, or the mesh of a replicated sharding."""
+    """The devices that run a program: one device, or all devices of a mesh.
+
+    `mesh` is the index of the sharding that replicates an array over the mesh, or ONE_DEVICE.
+    """
 
     device: jax.Device
     mesh: int = ONE_DEVICE

@@ -191,7 +191,7 @@ def test_a_rank_that_is_killed() -> None:
 def _stall(rank: int, failed: str) -> tuple[str, str]:
     """Let the ranks agree on a collective, then stall rank 1 until rank 0 has received an error.
 
-    Rank 1 starts the program of the collective only after that.
+    Rank 1 starts the collective's program only after that.
     """
     if rank == 1:
         prepare = Transport.prepare
