@@ -303,7 +303,7 @@ def _backward_of_scores(
 
 
 def _widened(rows: jax.Array, precise: jax.Array) -> jax.Array:
-    """Return `precise` where the two agree within rounding, otherwise `rows` cast to its dtype."""
+    """Return `precise` where `rows` is close to it, elsewhere `rows` cast to precise's dtype."""
     tolerance = 4 * jnp.finfo(jnp.float32).eps * jnp.maximum(jnp.abs(precise), 1)
     return jnp.where(jnp.abs(rows - precise) <= tolerance, precise, rows.astype(precise.dtype))
 

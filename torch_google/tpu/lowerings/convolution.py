@@ -154,7 +154,8 @@ def _of_weight(grad: jax.Array, x: jax.Array, weight: jax.Array, shape: _Shape) 
         return jax.vjp(lambda weight: _general(x, weight, shape), weight)[1](grad)[0]
 
     def on_cpu(grad: jax.Array, x: jax.Array, weight: jax.Array) -> jax.Array:
-        # A transposed convolution has the weight of its adjoint, which swaps input and output.
+        # A transposed convolution is the adjoint of the plain one with the same weight, so its
+        # input and output are swapped.
         if shape.transposed:
             grad, x = x, grad
         _, window = _plain(weight, replace(shape, transposed=False))
@@ -166,9 +167,10 @@ def _of_weight(grad: jax.Array, x: jax.Array, weight: jax.Array, shape: _Shape) 
 
 
 def _plain(weight: jax.Array, shape: _Shape) -> tuple[jax.Array, Window]:
-    """Return the weight and window of the convolution equivalent to a transposed one.
+    """Return the weight and window of the equivalent plain (not transposed) convolution.
 
-    That convolution dilates the input by the stride, and has the mirrored weight.
+    For a transposed convolution, the plain one dilates the input by the stride, and its weight is
+    mirrored.
     """
     rank = weight.ndim - 2
     if not shape.transposed:

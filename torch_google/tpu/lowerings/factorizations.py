@@ -207,7 +207,8 @@ def matrix_exp(a: jax.Array) -> jax.Array:
         return refuse_on_tpu(_exponential, a, name=name, reason=NO_WIDE_LU)
 
     def in_double(a: jax.Array) -> jax.Array:
-        # Each squaring doubles the error, so compute float32 matrices in float64 and round once.
+        # Each squaring doubles the error, so compute the exponential of a float32 matrix in float64
+        # and round once.
         return _exponential(a.astype(jnp.promote_types(a.dtype, jnp.float64))).astype(a.dtype)
 
     return choose(a, tpu=exponential_in_single, default=in_double, x64=False)

@@ -15,11 +15,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-# Block sizes of the kernels. A kernel uses the largest one that divides a length. The smallest is
-# the number of lanes in a TPU's vector registers. Lengths must be multiples of it.
+# Block sizes of the kernels. For each sequence length, a kernel uses the largest size that divides
+# it. Lengths must be multiples of the smallest size, which is the number of lanes in a TPU's vector
+# registers.
 _BLOCKS = (512, 256, 128)
 _LANES, _SUBLANES = 128, 8
-# The kernels hold blocks of whole heads, which must fit in VMEM.
+# The maximum head_dim. Each block spans the whole head_dim, and must fit in VMEM.
 _LARGEST_HEAD = 256
 _FEW_KEYS = 256
 # The precision "high" is not supported, because Mosaic has no three-pass (bf16_3x) matmul.
@@ -31,10 +32,10 @@ def applies(
 ) -> bool:
     """Return whether to use the kernels for these arguments.
 
-    They support bfloat16 and float32 in four dimensions, without a mask or dropout. Lengths must be
-    multiples of 128. head_dim must be 256, or a multiple of 8 up to 128. With at most 256 keys,
-    plain attention is used. It then moves fewer bytes, because the kernels store each row's
-    log-sum-exp in the space of 128 scores.
+    They support bfloat16 and float32 in four dimensions, without a mask or dropout. Sequence
+    lengths must be multiples of 128. head_dim must be 256, or a multiple of 8 up to 128. For up to
+    256 keys, plain attention is used instead, because it moves fewer bytes: the kernels store each
+    row's log-sum-exp in the space of 128 scores.
     """
     head = q.shape[-1]
     return (

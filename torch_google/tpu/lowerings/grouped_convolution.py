@@ -4,7 +4,8 @@
 XLA:CPU computes a convolution with groups in loops that LLVM cannot vectorize, and expands its
 weight gradient to that of a convolution without groups, which multiplies the work by the number of
 groups. Here, each tap of a kernel is a slice of the padded input. A depthwise convolution is a sum
-over slices, which LLVM vectorizes. For others, XLA has fast matmuls.
+over slices, which LLVM vectorizes. Other convolutions with groups become matmuls, which XLA
+computes fast.
 
 All arrays are (N, C, ...), and `weight` is (O, C / groups, ...).
 """
@@ -22,7 +23,7 @@ import jax.numpy as jnp
 
 from torch_google.tpu.lowerings.opmath import opmath
 
-# XLA compiles each tap of a result separately, which takes time.
+# The maximum number of taps. XLA compiles each of them separately, which takes time.
 _MOST_TAPS = 64
 # The maximum number of elements of the im2col matrix. Larger convolutions use XLA's own
 # implementation, to save memory.
@@ -100,7 +101,7 @@ def _depthwise(taps: Sequence[jax.Array], weight: jax.Array, groups: int) -> jax
 
 
 def _by_columns(taps: Sequence[jax.Array], weight: jax.Array, groups: int) -> jax.Array:
-    """Return the matmuls of the kernels with a matrix that has a column for each result."""
+    """Multiply the kernels by the im2col matrix, which has a column for each output position."""
     batch, size = taps[0].shape[0], math.prod(taps[0].shape[2:])
     columns = jnp.stack(taps, axis=2).reshape(batch, groups, -1, size)
     kernels = weight.reshape(groups, weight.shape[0] // groups, -1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matmuls of groups of rows, columns or inner elements, as in mixtures of experts.
+"""Matmuls of groups of rows, columns or inner elements, as in mixture-of-experts models.
 
 A group is a range that begins at the previous group's offset and ends at its own. The offsets are
 tensor values, so a program cannot contain one matmul per group, because the shape of each matmul

@@ -313,7 +313,7 @@ def _sampled(x: jax.Array, sampling: _Sampling, channels: jax.Array) -> jax.Arra
 
 
 def _spread(x: jax.Array, sampling: _Sampling, channels: jax.Array, grad: jax.Array) -> jax.Array:
-    """Add the gradient of each bin to the pixels from which the bin was sampled."""
+    """Scatter-add the gradient of each bin into the pixels from which the bin was sampled."""
     height, width = x.shape[2:]
     batch = sampling.batch[:, None, None, None]
     # A box without samples changes no pixel, so any nonzero divisor will do.
@@ -425,12 +425,12 @@ def _batch(rois: jax.Array) -> jax.Array:
 
 
 def _every_channel(x: jax.Array) -> jax.Array:
-    """Return the input channels of each bin, (1, 1, 1, C), if every bin uses all of them."""
+    """Return each bin's input channels, (1, 1, 1, C), for operators whose bins use all channels."""
     return jnp.arange(x.shape[1]).reshape(1, 1, 1, -1)
 
 
 def _own_channels(channels: int, pooled_height: int, pooled_width: int) -> jax.Array:
-    """Return the input channels of each bin, (1, bins, C), if no two bins share a channel."""
+    """Return each bin's input channels, (1, bins, C), for operators whose bins share no channel."""
     bins = pooled_height, pooled_width
     each = jnp.arange(channels).reshape(-1, *bins)
     return jnp.moveaxis(each, 0, -1)[None]

@@ -165,7 +165,7 @@ def _as_operands_grads(metas: Sequence[Any], args: Sequence[Any], kwargs: Any) -
 
 
 def _in_format(metas: Sequence[Any], layout: torch.memory_format, rank: int) -> list[Any]:
-    """Put the tensors with this rank into a memory format. Results that are None stay None."""
+    """Convert the tensors with this rank to a memory format. Results that are None stay None."""
     return [
         meta if meta is None or meta.ndim != rank else meta.contiguous(memory_format=layout)
         for meta in metas
@@ -290,7 +290,7 @@ def _ordered(meta: torch.Tensor, order: Sequence[int]) -> torch.Tensor:
     )
 
 
-# Maps the number of operands to an operator whose meta kernel computes strides like the CPU.
+# Maps the number of operands to an operator whose meta kernel computes the same strides as the CPU.
 _COMBINE: dict[int, Callable[..., torch.Tensor]] = {
     1: torch.neg,
     2: torch.add,

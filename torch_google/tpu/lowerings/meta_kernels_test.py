@@ -30,8 +30,9 @@ def on_meta(*shape: int) -> torch.Tensor:
 
 
 def test_kernels_that_torch_registers_too_are_overridden() -> None:
-    # torch's releases register different kernels from Python. Some reject a second one; in others,
-    # the Python dispatcher prefers the first. `override` handles both.
+    # Which kernels torch itself registers from Python depends on its release. Some releases reject
+    # a second kernel for an operator; in others, the Python dispatcher prefers the first kernel.
+    # `override` handles both.
     registered = sorted(meta_kernels._META._op_impls)
     assert len(registered) > 40
     for key in registered:
