@@ -160,7 +160,7 @@ def _leave_out_writes(pure: GraphModule) -> None:
 
 
 def _written(graph: GraphModule) -> frozenset[OpOverload]:
-    """Return the pure variant of each operator in the graph that mutates an argument."""
+    """Return the pure variants of those operators in a graph that mutate an argument."""
     targets = {node.target for node in graph.graph.nodes if isinstance(node.target, OpOverload)}
     return frozenset(functional_of(op) for op in targets if op._schema.is_mutable)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests the form in which lowerings receive the arguments of their operators."""
+"""Tests how operator arguments are passed to lowerings."""
 
 from __future__ import annotations
 

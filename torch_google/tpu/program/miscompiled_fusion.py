@@ -297,7 +297,7 @@ class _Fusion:
     def _interval(
         self, access: Instruction, base: Instruction, block: Instruction
     ) -> tuple[int, int] | None:
-        """Return the offset and length of a constant, contiguous block, and None for any other."""
+        """Return the offset and length of a constant, contiguous block, or None for any other."""
         starts = self._starts(access)
         if not (base.is_row_major and block.is_row_major) or starts is None:
             return None

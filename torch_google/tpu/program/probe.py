@@ -217,7 +217,7 @@ def _integers(args: Sequence[Any]) -> list[int]:
 
 
 def _clamped(args: Sequence[Any], most: int) -> list[Any]:
-    """Reduce large numbers, such as sizes and ends of ranges, in the arguments."""
+    """Replace large numbers in the arguments, such as sizes and range ends, with +-`most`."""
 
     def one(leaf: Any) -> Any:
         if isinstance(leaf, Number):

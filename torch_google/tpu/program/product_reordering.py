@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reorders matmuls so that they take XLA:CPU's fast path, without changing any sum.
 
-XLA:CPU has a fast path for matmuls whose left operand is row-major. The gradient of a weight sums
-over the rows of both operands, so it misses that path and takes 1.4 times as long if the left
-operand is the wider one. This module transposes the narrower operand and makes it the left one.
+XLA:CPU has a fast path for matmuls whose left operand is row-major. The matmul for a weight
+gradient sums over the rows of both operands, so it misses that path and takes 1.4 times as long if
+the left operand is the wider one. This module transposes the narrower operand and makes it the left
+one.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ def check(op: OpOverload, args: list[Any]) -> None:
     if op._schema.name in _PUTS:
         args = [args[0], _places(args[1], args[2]), *args[2:]]
     elif not looks_at_values(op, args):
-        # The dtypes can represent all scalars, so the CPU checks at most the types of the scalars.
-        # Replace the scalars with ones.
+        # The tensors' dtypes can represent all scalars, so the CPU may check the types of the
+        # scalars, but not their values. Replace the scalars with ones.
         args = [
             type(value)(1) if _stands_for_a_tensor(argument, value) else value
             for argument, value in zip(
