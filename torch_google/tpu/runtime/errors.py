@@ -19,7 +19,7 @@ from torch_google.tpu import _C
 _COLLECTIVE = "tpu: torch.distributed: "
 _TRACEBACK = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^  File "(.*)", line (\d+)', re.MULTILINE)
-# With a separator at the end, because torchvision is not a part of torch.
+# Each path ends with a separator, so that torch's path is not a prefix of torchvision's.
 _ROOTS = tuple(
     f"{root}{os.sep}" for root in (Path(torch.__file__).parent, Path(__file__).parents[2])
 )
@@ -101,7 +101,7 @@ def users_level() -> int:
 
 
 def frame_kind(code: CodeType) -> int:
-    """Return 1 for the user's code, 2 for the function that runs autograd, and 0 for a library's.
+    """Return 1 for user code, 2 for the function that runs autograd, and 0 for library code.
 
     C++ uses the numbers to find the line of an operator (`../csrc/origin.h`).
     """

@@ -21,7 +21,7 @@ _products = _ATTEMPTS[0]
 
 
 class _TooLateError(Exception):
-    """The long program finished before the test could query whether it was still running."""
+    """Raised if the long program finished before the test could query whether it was running."""
 
 
 @pytest.fixture(autouse=True)

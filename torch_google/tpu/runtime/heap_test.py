@@ -33,8 +33,8 @@ for _ in range(40):
 print(int(statistics.median(faults[-15:])))
 """
 
-# Each iteration replaces the value of a tensor by the result of a collective. The first two extend
-# the heap by one block each.
+# Each iteration replaces the value of a tensor with the result of a collective. The first two
+# iterations extend the heap by one block each.
 _COLLECTIVE = """
 import resource
 import sys

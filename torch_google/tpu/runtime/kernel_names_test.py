@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that the operators of kernels are read from a program's text."""
+"""Tests that each kernel's operators are read from the text of a program."""
 
 from __future__ import annotations
 

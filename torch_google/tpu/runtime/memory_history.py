@@ -33,10 +33,10 @@ def _record_memory_history(
 ) -> None:
     """Record the storages that are allocated and freed on all devices from now on.
 
-    The arguments are those of torch.cuda.memory. `enabled="state"` keeps only live storages; None
-    stops the recording and discards it. `context=None` records no stacks. Stacks contain only
-    Python frames, even with `stacks="all"`. Each recorded allocation also includes the name of the
-    module whose `forward` was running.
+    The arguments are those of the function with this name in torch.cuda.memory. `enabled="state"`
+    keeps only live storages; None stops the recording and discards it. `context=None` records no
+    stacks. Stacks contain only Python frames, even with `stacks="all"`. Each recorded allocation
+    also includes the name of the module whose `forward` was running.
     """
     if enabled not in (None, "state", "all"):
         raise ValueError(f"tpu: _record_memory_history({enabled!r}); use None, 'state' or 'all'")

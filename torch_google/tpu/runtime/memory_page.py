@@ -106,7 +106,7 @@ def _chart(result: Replay, annotations: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _thinned(timeline: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Reduce a timeline to at most _POINTS points, by keeping the largest point of each part."""
+    """Reduce a timeline to at most _POINTS points, keeping the peak of each interval."""
     step = -(-len(timeline) // _POINTS)
     parts = (timeline[index : index + step] for index in range(0, len(timeline), step))
     return [max(part, key=lambda point: point[1]) for part in parts]

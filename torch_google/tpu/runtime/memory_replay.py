@@ -101,7 +101,7 @@ def user_line(frames: Iterable[Mapping[str, Any]]) -> str:
     """Return the innermost line that is neither in torch nor in this package, or NO_LINE."""
     for frame in frames:
         file = frame["filename"]
-        # Frozen modules, of the interpreter or of a PAR file, have names in angle brackets.
+        # Modules frozen into the interpreter or a PAR file have file names in angle brackets.
         if not file.startswith(("<", *_INTERNAL)):
             return f"{file}:{frame['line']} {frame['name']}"
     return NO_LINE

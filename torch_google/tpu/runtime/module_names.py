@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells C++ the name of the module whose `forward` is running, such as `Net.layers.3.attention`.
+"""Passes C++ the name of the module whose `forward` is running, such as `Net.layers.3.attention`.
 
 The memory history and the profiler use the names. While neither is on, modules have no hooks.
 """

@@ -127,18 +127,18 @@ def _start() -> list[jax.Device]:
 
 @contextmanager
 def _threads_for_all_devices() -> Iterator[None]:
-    """Give PJRT's CPU client enough threads for several devices, unless the user has set a number.
+    """Give PJRT's CPU client enough threads for several devices, unless PJRT_NPROC is already set.
 
-    For each device, a sharded program needs a thread to run its part, because the parts wait for
-    each other, and a second thread to start the part. A thread that starts programs blocks while 32
-    of them are pending. With the default of one thread per core, all threads could wait forever.
-    PJRT reads the number from PJRT_NPROC when it creates the client.
+    A sharded program needs two threads per device: one runs the device's partition, which waits for
+    the other partitions, and one launches it. A thread that launches programs blocks while 32 of
+    them are pending. With the default of one thread per core, all threads could wait forever. PJRT
+    reads the number of threads from PJRT_NPROC when it creates the client.
     """
     devices = expected_devices()
     if devices == 1 or _THREADS in os.environ:
         yield
         return
-    # Allow two Python threads to start programs concurrently: this needs four threads per device.
+    # Allow two Python threads to launch programs concurrently: this needs four threads per device.
     os.environ[_THREADS] = str(max(4 * devices, len(os.sched_getaffinity(0))))
     try:
         yield

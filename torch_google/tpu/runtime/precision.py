@@ -31,7 +31,7 @@ _ROUNDOFF: dict[str, tuple[float, float, float]] = {
 def roundoff(platform: str, precision: str) -> float:
     """Return the relative error with which a platform rounds the factors of float32 products.
 
-    Tests choose their tolerances for products from this.
+    Tests derive their tolerances for products from this error.
     """
     return _ROUNDOFF[platform][_parse(precision)]
 

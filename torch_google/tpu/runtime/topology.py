@@ -121,7 +121,7 @@ def _requirement() -> str:
 
 @contextmanager
 def _environment() -> Iterator[None]:
-    """Set those of libtpu's variables that the user has not set, and unset them afterwards."""
+    """Set libtpu's variables on entry and unset them on exit, except those that the user set."""
     missing = [name for name in _ENVIRONMENT if name not in os.environ]
     os.environ.update({name: _ENVIRONMENT[name] for name in missing})
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of torch and of this package are told from the user's, also if names are similar."""
+"""User code is distinguished from torch and from this package, even if paths are similar."""
 
 from __future__ import annotations
 
