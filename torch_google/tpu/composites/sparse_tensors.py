@@ -179,7 +179,7 @@ def mask_projection(
 
 def sum_backward(grad: torch.Tensor, tensor: torch.Tensor, dim: Sequence[int]) -> torch.Tensor:
     """Return the gradient of a sum over some dimensions, at the indices of the sparse tensor."""
-    # If an index had two values, each of them would get the whole gradient of the index.
+    # If an index had two values, each value would get the whole gradient for that index.
     tensor = coalesce(tensor)
     dense = grad.to_dense() if grad.is_sparse else grad
     for d in sorted(d % tensor.dim() for d in dim):

@@ -19,8 +19,8 @@ class BatchingRule:
     """The torch.vmap rule for a kernel's operator.
 
     A gradient that the user has registered belongs to the kernel's own operator. If that gradient
-    is needed, the rule calls the operator once per row. Otherwise, it calls a batched operator,
-    created on first use, that computes all rows in one call.
+    is needed, the rule calls the operator once per batch element. Otherwise, it calls a batched
+    operator, created on first use, that computes the whole batch in one call.
     """
 
     def __init__(self, kernel: Kernel, operator: Any, differentiable: bool) -> None:
