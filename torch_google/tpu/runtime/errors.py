@@ -35,7 +35,7 @@ def explain(op: str, error: Exception) -> NoReturn:
 
 
 def _of_collective(error: Exception) -> Exception | None:
-    """Convert a collective's error to the exception that torch.distributed would raise."""
+    """Convert a collective's error to torch.distributed's exception. Return None for any other."""
     code, _, text = str(error).partition(_COLLECTIVE)
     if not text:
         return None

@@ -18,8 +18,8 @@ from torch_google.tpu import _C
 
 _LIMIT = Path("/proc/sys/vm/max_map_count")
 _MAPPINGS = Path("/proc/self/maps")
-# The fraction of Linux's limit at which eviction starts. The rest is left for programs that are
-# being compiled.
+# The fraction of Linux's limit on mappings at which eviction starts. The rest is left for programs
+# that are being compiled.
 _PART = 0.5
 # An upper bound on the mappings per second that all threads of a large machine can add.
 _RATE = 16_000

@@ -61,8 +61,9 @@ def _grown(mode: str, *, sizes: int, limit: int) -> tuple[float, int, int]:
     return float(grown), int(compiled), int(forgotten)
 
 
-# Bounds on the growth in MiB, in total and per program. With a limit of 60 programs, the growth was
-# 22 MiB. Without one, each program added 0.3 MiB, or 1.5 MiB when JAX still kept its lowered text.
+# Bounds on the memory growth in MiB, in total and per program. With a limit of 60 programs, memory
+# grew by 22 MiB. Without a limit, each program added 0.3 MiB, or 1.5 MiB when JAX still kept the
+# program's lowered text.
 _BOUND = 100.0
 _BOUND_OF_ONE = 0.7
 
