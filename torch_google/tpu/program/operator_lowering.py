@@ -113,5 +113,5 @@ def _meta_results(op: OpOverload, leaves: Sequence[Any], structure: Any, host_sh
             return op(*args, **kwargs)
 
 
-# A marker for unknown meta results. The lowering's results are then not checked or cast.
+# A sentinel for unknown meta results. The lowering's results are then not checked or cast.
 _ANY = object()

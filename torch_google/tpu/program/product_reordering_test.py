@@ -33,7 +33,7 @@ def test_sums_over_rows_of_both(function, widths):  # type: ignore[no-untyped-de
     assert product.params["dimension_numbers"] == (((1,), (0,)), ((), ()))
     left, right = (atom.aval.shape for atom in product.invars)
     assert left[0] <= right[1]
-    # The operand has a barrier, and so does the result if the operands were swapped.
+    # The left operand has a barrier, and so does the result if the operands were swapped.
     barriers = [eqn for eqn in jaxpr.jaxpr.eqns if eqn.primitive.name == "optimization_barrier"]
     assert len(barriers) == 1 + (widths[0] > widths[1])
     assert reordered(jaxpr) is None
