@@ -108,6 +108,6 @@ def decode(data: bytes) -> UnloadedEntry:
 
 
 def _cannot_be_loaded(error: Exception) -> UnusableEntry:
-    # The checksum is correct, so the file is intact, but another version probably wrote it. XLA may
-    # raise any error for such a file.
+    # The checksum is correct, so the file is intact, but a different version of XLA or of this
+    # package probably wrote it. XLA may raise any error for such a file.
     return UnusableEntry(f"it cannot be loaded: {type(error).__name__}: {error}")

@@ -101,7 +101,7 @@ def _empty(data: bytes) -> bytes:
 
 
 def _of_another_make(data: bytes) -> bytes:
-    """Return an intact entry that XLA cannot load, as if another version had written it."""
+    """Return an intact entry that XLA cannot load, as if another version of XLA had written it."""
     start, length = data.index(b"\n") + 1, len(_words_of(data))
     body = data[start + 32 : start + 40 + length] + b"no executable"
     return data[:start] + hashlib.sha256(body).digest() + body
