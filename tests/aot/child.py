@@ -18,8 +18,8 @@ from typing import Any, Self
 
 Serve = Callable[..., Callable[[Any], Any]]
 
-# A child also counts as hung if a request takes this multiple of its CPU limit in wall-clock time,
-# because it may be blocked without using the CPU.
+# A child also counts as hung if the wall-clock time of a request exceeds its CPU limit by this
+# factor, because a blocked child uses no CPU time.
 _STUCK = 5
 
 

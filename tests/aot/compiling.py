@@ -11,7 +11,7 @@ from tests.aot.child import Child, Died, Hung
 from tests.aot.rows import Compilation, Outcome
 from tests.aot.store import Store
 
-# The limits on the CPU seconds for compiling an operator and a whole training step.
+# The limits on the CPU time, in seconds, for compiling an operator and a whole training step.
 SECONDS = 120
 STEP_SECONDS = 900
 
@@ -60,7 +60,7 @@ def _serve(chip: str) -> Callable[[str], tuple[str, float]]:
     devices = xla_client.DeviceList((device,))
 
     def answer(program: str) -> tuple[str, float]:
-        """Return the compiler's error, which is empty on success, and its CPU seconds."""
+        """Return the compiler's error ("" on success) and its CPU time in seconds."""
         since = time.process_time()
         return compiled(program), time.process_time() - since
 

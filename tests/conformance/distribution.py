@@ -10,7 +10,8 @@ import torch
 
 RUNS = 48
 
-# The tolerated deviation of a mean. A correct sampler exceeds it for about one element in 10^9.
+# The tolerated deviation of a mean, in standard errors. A correct sampler exceeds it for about one
+# element in 10^9.
 _SIGMAS = 6.0
 
 # The smallest normal float32, because XLA flushes smaller numbers to zero.

@@ -68,7 +68,7 @@ def page(names: list[str], reasons: list[dict[str, str]]) -> str:
 
 
 def read_reasons() -> list[dict[str, str]]:
-    """Return the reasons, each with a pattern of operator names. The first match applies."""
+    """Return the reasons, each with a pattern for operator names. The first match applies."""
     reasons: list[dict[str, str]] = json.loads(REASONS.read_text(encoding="utf-8"))
     return reasons
 

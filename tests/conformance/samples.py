@@ -101,8 +101,8 @@ def _order(total: int, few: int) -> list[int]:
 def permuted(sample: Sample) -> Sample:
     """Return the sample with the same values, but with a different stride order.
 
-    If the sample's index is even, the first dimension becomes innermost. If it is odd, the second
-    one does, as in channels last, unless the tensor has fewer than three.
+    If the sample's index is even, the first dimension becomes innermost. If it is odd, the
+    second one does, as in channels last, unless the tensor has only two dimensions.
     """
 
     def reorder(value: Any) -> Any:

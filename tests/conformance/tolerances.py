@@ -22,9 +22,10 @@ TABLE: tuple[tuple[str, str, str, float, float, str], ...] = (
     ("special.hermite_polynomial_he", "float32", "*", 1e-5, 1e-3, "terms of about 1000 cancel"),
 )
 
-# Operators that compute products. The error of a result, relative to its largest element, is the
-# number times the rounding error of a factor. A CPU does not round factors. On other platforms,
-# `torch_google.tpu.runtime.precision.roundoff` depends on torch.tpu.precision.
+# Operators that compute products, each with a multiplier and a reason. The tolerance, relative to
+# the largest element of a result, is the multiplier times the rounding error of a factor. A CPU
+# does not round factors. On other platforms, `torch_google.tpu.runtime.precision.roundoff` returns
+# this error, which depends on torch.tpu.precision.
 PRODUCTS: dict[str, tuple[float, str]] = {
     "*matmul*": (8.0, "a sum of products"),
     "*mm": (8.0, "a sum of products"),
@@ -121,7 +122,7 @@ def tolerance(
 ) -> Tolerance:
     """Return the tolerance for checking an operator on samples of `dtype`.
 
-    On a platform that rounds the factors of products, operators in PRODUCTS get larger ones.
+    On a platform that rounds the factors of products, operators in PRODUCTS get larger tolerances.
     """
     overrides: dict[torch.dtype, tuple[float, float]] = {}
     for decorator in op.decorators:

@@ -84,7 +84,7 @@ def closeness(tolerance: Tolerance, exact: Callable[[], Sequence[Any] | None]) -
     """Return a function that compares values.
 
     If values differ, that function calls `exact` for results in double precision. It then allows
-    an error of one tolerance plus twice the CPU's largest error in the same tensor.
+    an error up to the tolerance plus twice the CPU's largest error in the same tensor.
     """
 
     def close(one: torch.Tensor, other: torch.Tensor, position: int) -> str:
@@ -144,8 +144,8 @@ def _leaf(one: Any, other: Any, position: int, close: Close | None) -> str:
 def _picks(position: int, *, indices_only: bool = False) -> Checker:
     """Return a checker that compares the elements selected by indices, not the indices themselves.
 
-    So equal elements may be in any order. `position` is the index of the `dim` argument, which
-    defaults to -1.
+    Equal elements may therefore be in any order. `position` is the index of the `dim` argument,
+    which defaults to -1.
     """
 
     def check(

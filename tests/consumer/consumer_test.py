@@ -115,7 +115,7 @@ par_binary(name = "patched", srcs = ["patched.py"], main = "patched.py", deps = 
 
 
 def test_an_imported_project_takes_the_place_of_a_locked_wheel(directory: Path) -> None:
-    """Import and patch einops as a project; the program still depends on the wheel's target."""
+    """A program that depends on @pypi//einops gets the imported and patched project instead."""
     workspace = Workspace(directory / "importing")
     try:
         version = json.loads(workspace.file(_LOCK).read_text())["packages"]["einops"]["version"]

@@ -33,8 +33,8 @@ from tests.distributed import problems
 from tests.distributed.rank import Rank, equal, same
 from tests.distributed.registry import case
 
-# The tolerance for matmuls and sums, whose terms several ranks add up in a different order than one
-# process.
+# The tolerance for matmuls and sums, because several ranks add the terms in a different order than
+# one process does.
 _SUMS = 2e-5
 
 

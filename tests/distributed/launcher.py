@@ -25,7 +25,7 @@ import torch.distributed as dist
 _TIMEOUT = 300.0
 # The number of seconds that the other ranks have to finish after one has failed.
 _AFTER_FAILURE = 5.0
-# The number of seconds that a hung rank has to write its stack before it is killed.
+# The number of seconds that a hung rank has to dump its stack before it is killed.
 _GRACE = 2.0
 # The number of lines from the end of a rank's log that an error message quotes.
 _TAIL = 60

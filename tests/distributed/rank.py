@@ -21,7 +21,7 @@ class Rank:
     index: int
     size: int
     device: str  # "tpu", or "cpu" to test torch's own behavior with gloo
-    directory: pathlib.Path  # All ranks share it. It is new, unless the test chose one.
+    directory: pathlib.Path  # Shared by all ranks, and new unless the test specifies one.
 
     def part(self, batch: torch.Tensor) -> torch.Tensor:
         """Return this rank's rows of a batch, on the device."""

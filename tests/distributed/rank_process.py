@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program of a rank, which runs the test cases that the launcher requests."""
+"""The main script of a rank process, which runs the test cases that the launcher requests."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def load() -> None:
 
 
 def undefined(libraries: Iterable[Path]) -> dict[str, set[str]]:
-    """Return the undefined CUDA functions of `libraries`, keyed by the CUDA library's soname."""
+    """Return the CUDA functions that `libraries` import, keyed by the CUDA library's soname."""
     functions: defaultdict[str, set[str]] = defaultdict(set)
     for library in libraries:
         listing = subprocess.run(

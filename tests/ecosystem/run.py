@@ -132,7 +132,7 @@ def _lost(current: str, todo: list[str], verdict: Verdict, cause: str) -> Row:
     If the case was still running on the CPU, return a row for its first mode, with the verdict
     BROKEN.
     """
-    if current not in todo:  # it is running on the CPU, for the first of its modes
+    if current not in todo:  # the case was still running on the CPU
         current, verdict = todo[0], Verdict.BROKEN
     todo.remove(current)
     return _row(current, verdict, cause)

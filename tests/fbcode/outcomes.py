@@ -51,7 +51,7 @@ class Ran:
 
 
 def read(file: Path, since: int = 0) -> dict[tuple[str, str], Ran]:
-    """Return the last line of each test in `file`, ignoring the first `since` bytes.
+    """Return the last line for each test in `file`, ignoring the first `since` bytes.
 
     Return an empty dict if the file does not exist. Raises a ValueError naming the line if one is
     malformed.

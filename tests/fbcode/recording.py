@@ -17,8 +17,8 @@ from tools.presubmit.results import Outcome
 # Environment variables: the path of the results file, and whether to rerun failed tests.
 FILE = "FBCODE_RESULTS"
 AGAIN = "FBCODE_AGAIN"
-# The folder of the tests, if files in its subfolders may have the same name. The name of a suite is
-# then the file's path in this folder.
+# The environment variable for the folder of the tests, set if files in its subfolders may have the
+# same name. The name of a suite is then the file's path relative to this folder.
 FOLDER = "FBCODE_FOLDER"
 
 

@@ -34,7 +34,7 @@ _DTYPES = [
     ),
 ]
 _DIFFERENTIABLE = ("float32", "float64", "bfloat16", "complex64")
-# The fraction of lines rejected by the CPU that remain in the program.
+# The probability that a line remains in the program if the CPU unexpectedly rejects it.
 _REFUSED = 0.1
 # The probability that a line ignores the conditions of its template. Such a line remains in the
 # program only if the CPU rejects it.
@@ -98,7 +98,7 @@ def add_line(state: State, operator: Operator) -> bool:
     template = _CHOICE.sub(lambda match: choices[match[1]](), operator.template)
     line = template.format(out=state.fresh(), **names)
     if "1j" in line and any(state.names[name].dtype == torch.float16 for name in names.values()):
-        return False  # JAX lacks complex32, so the device refuses the line before any other check.
+        return False  # JAX lacks complex32, so the device rejects the line before any other check.
     if wild or operator.refused:
         return state.add_if_refused(line, by_value=operator.values)
     return state.add(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program that observes its own start-up. The tests run it in child processes.
+"""A program that observes its own startup. The tests run it in child processes.
 
 It counts the garbage collections that scan torch's objects, and creates a file if the interpreter
 runs its teardown at exit.
@@ -65,9 +65,9 @@ class Start(Dataset[torch.Tensor]):
 
 
 def main() -> None:
-    """Write the number of collections that scanned torch's objects to the file argv[1].
+    """Write to the file argv[1] how many garbage collections scanned torch's objects.
 
-    Teardown creates the file argv[2].
+    If the interpreter runs its teardown, the teardown creates the file argv[2].
     """
     output, mark = sys.argv[1:]
     sys.mark = TeardownMark(mark)  # type: ignore[attr-defined]

@@ -138,7 +138,10 @@ def test_it_starts_no_process_by_its_own_name(raised: pathlib.Path) -> None:
 
 
 def test_a_program_in_parts_is_refused(raised: pathlib.Path) -> None:
-    """A multi-part PAR loads files from its directory, which a caller can choose by hard link."""
+    """A multi-part PAR loads files from its own directory.
+
+    A caller can choose that directory by creating a hard link to the PAR.
+    """
     mode, data = raised.stat().st_mode, bytearray(raised.read_bytes())
     flags = data.index(b"PAR launcher v1\0") + 24
     data[flags] |= 2  # the flag PAR_SEAL_IN_PARTS

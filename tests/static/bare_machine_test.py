@@ -68,7 +68,7 @@ def _root(folder: pathlib.Path, names: tuple[str, ...]) -> pathlib.Path:
 
 
 def _files(root: pathlib.Path) -> set[str]:
-    """Return all files except sys.executable, a link to the PAR."""
+    """Return the paths of all files except sys.executable, which is a link to the PAR."""
     files = {path for path in root.rglob("*") if path.is_symlink() or not path.is_dir()}
     links = {path for path in files if path.is_symlink() and os.readlink(path) == "/train.par"}
     assert [link for link in links if link.name != "python3"] == []

@@ -58,7 +58,7 @@ def test_no_library_of_torch_is_in_the_archive() -> None:
 
 
 def test_shared_objects_are_those_of_the_wheels_that_are_listed() -> None:
-    """Each shared object must be trusted and unpacked, so `_WHEELS` must give a reason for it."""
+    """Users must trust each shared object, and the PAR unpacks it, so `_WHEELS` justifies each."""
     owners = {_owner(name) for name in _natives()}
     assert owners == set(_WHEELS)
 

@@ -33,7 +33,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(directory)
     yield directory
-    shutil.rmtree(directory)  # The directory takes half a gigabyte.
+    shutil.rmtree(directory)  # The directory takes up half a gigabyte.
 
 
 def _run(site: Path, program: str) -> str:

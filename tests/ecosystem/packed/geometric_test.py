@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A packed program trains graph networks of torch-geometric on tpu, as on the CPU."""
+"""A packed program trains torch-geometric networks; tpu's losses equal the CPU's."""
 
 from __future__ import annotations
 

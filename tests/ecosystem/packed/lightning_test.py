@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A packed program trains with Lightning on tpu, in one process and in two, as on the CPU."""
+"""A packed program trains with Lightning in one or two processes; tpu's losses equal the CPU's."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Result:
     """The outcome of a suite.
 
     `tpu_passed` and `tpu_skipped` count only tests that pass on the CPU. `more_passed` counts tests
-    that the suite skips on the CPU, most of them because they need an accelerator.
+    that pass on tpu but are skipped on the CPU, most of them because they need an accelerator.
     """
 
     library: str

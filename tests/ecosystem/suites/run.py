@@ -116,7 +116,7 @@ def _finish(run: Run, variables: Mapping[str, str], work: Path, again: bool) -> 
         "TORCH_TPU_COMPILE_CACHE": str(work / "programs"),
         **os.environ,
         **variables,
-        # Pass on sys.path: in Bazel's tests, only this process's path has the packages.
+        # Pass on sys.path, because in Bazel's tests only this process's path has the packages.
         "PYTHONPATH": os.pathsep.join([str(_ROOT), *filter(None, sys.path)]),
         # Some tests run a command that their library installs.
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",

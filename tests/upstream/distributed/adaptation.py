@@ -26,7 +26,7 @@ from tests.upstream.distributed import device_use
 # The number of devices. It is the largest number of ranks in a test, because torch's base classes
 # use the CPU if a test has more ranks than devices.
 COUNT = 8
-# The number of ranks in a test of fully_shard that does not choose one itself.
+# The number of ranks in a test of fully_shard that does not specify a number.
 _DEFAULT_RANKS = 4
 BACKEND = {"cpu": "gloo", "tpu": "cpu:gloo,tpu:tpu"}
 
@@ -155,7 +155,7 @@ _REMOVED: dict[tuple[str, str], Any] = {
     ("torch.distributed.tensor.debug", "_get_sharding_prop_cache_info"): _raises(
         "_get_sharding_prop_cache_info"
     ),
-    # This decorator ran each test eagerly and compiled. Its replacement runs the test eagerly.
+    # This decorator ran each test twice, eagerly and compiled. Its replacement runs it eagerly.
     ("torch.testing._internal.common_fsdp", "test_compiled_fsdp"): _unchanged,
     ("torch.testing._internal.inductor_utils", "HAS_CUDA"): False,
 }
@@ -189,7 +189,7 @@ def adapt_framework(device: str) -> None:
 
     common_fsdp.DEVICE_TYPE = device
     common_fsdp.DISTRIBUTED_BACKEND = BACKEND[device]
-    # A rank selects the device with its number, modulo DEVICE_COUNT.
+    # A rank selects the device whose index is the rank modulo DEVICE_COUNT.
     common_fsdp.DEVICE_COUNT = COUNT
     for base in (common_fsdp.FSDPTest, common_fsdp.FSDPTestMultiThread):
         base.world_size = property(lambda _: _DEFAULT_RANKS)
@@ -261,8 +261,8 @@ def _adapt_reused_processes(common_distributed: Any, device: str) -> None:
     run = base._run_test_given_id.__func__
 
     def _run_test_given_id(cls: Any, *args: Any, **kwargs: Any) -> None:
-        # Report after each test. A rank usually reports when it exits, but these processes run
-        # all tests of a class.
+        # Report the use of tpu after each test. A rank usually reports it on exit, but these
+        # processes run all tests of a class.
         with device_use.reporting():
             run(cls, *args, **kwargs)
 

@@ -101,7 +101,7 @@ def run_file(
 def _run_forked(file: str, environment: dict[str, str], for_pytest: Sequence[str]) -> int:
     """Run a file in a forked process.
 
-    Return its exit status, or the negated number of the signal that killed it.
+    Return its exit status, or minus the signal number if a signal killed it.
     """
     with tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR")) as scratch:
         process = os.fork()

@@ -43,7 +43,7 @@ class Rank(ForkServerProcess):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # Store the variable, because the rank is forked from the server, whose value may differ.
+        # Store this process's value, because the rank inherits the server's, which may differ.
         self._file = os.environ[device_use.FILE]
 
     def run(self) -> None:

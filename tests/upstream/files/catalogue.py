@@ -48,7 +48,7 @@ SETS = {"whole": WHOLE, "further": FURTHER, "full": WHOLE + FURTHER}
 
 
 def chosen(names: list[str]) -> list[str]:
-    """Return the test files selected by `names`, which lists files and sets, without duplicates.
+    """Return, without duplicates, the test files in `names`, which may contain files and sets.
 
     Raises a ValueError if a name is neither a file nor a set.
     """

@@ -33,7 +33,7 @@ _OPTIONS = [
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run a file's tests. Return pytest's status: 5 means that all already have an outcome."""
+    """Run a file's tests. Return pytest's status: 5 if every test already has an outcome."""
     (name,), options = catalogue.chosen([*argv[:1]]), argv[1:]
     folder = catalogue.root()
     # torch's test framework reads these variables when it is imported, so set them first.

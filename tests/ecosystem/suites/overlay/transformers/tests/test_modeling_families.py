@@ -107,7 +107,7 @@ _VIT = {
 
 
 class _Tester:
-    """The size of a model and its inputs, under the names that the common tests read."""
+    """The sizes of a model and its inputs, as attributes that the common tests read."""
 
     batch_size = 3
     seq_length = 7
