@@ -55,7 +55,7 @@ def summary(rows: Iterable[Row]) -> str:
 
 
 def _totals(rows: list[Row]) -> str:
-    """Return a Markdown table of counts, with a line per chip and check, and a column per dtype."""
+    """Return a Markdown table of counts, with a row per chip and check, and a column per dtype."""
     groups = _groups(rows)
     lines = [f"| chip | check | {' | '.join(DTYPES)} |", "|---" * (len(DTYPES) + 2) + "|"]
     for chip in sorted({chip for chip, _, _ in groups}):

@@ -20,7 +20,7 @@ def _step(
     targets: torch.Tensor,
     optimizer: Callable[..., torch.optim.Optimizer],
 ) -> None:
-    """Run two steps on the device, because the first one creates the optimizer's state."""
+    """Run two steps on the device, because only the second one starts with optimizer state."""
     model = model.to("tpu")
 
     def loss(inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

@@ -14,7 +14,7 @@ RUNS = 48
 # element in 10^9.
 _SIGMAS = 6.0
 
-# The smallest normal float32, because XLA flushes smaller numbers to zero.
+# The smallest positive normal float32. XLA flushes numbers of smaller magnitude to zero.
 _SMALLEST = 2.0**-126
 
 

@@ -77,7 +77,7 @@ def _run(command: list[str], environment: dict[str, str]) -> list[str]:
 
 
 def _start_and_kill(command: list[str], environment: dict[str, str], steps: int) -> list[str]:
-    """Run a program until it has printed `steps` batches, and kill it."""
+    """Run a program until it has printed `steps` batches, then kill it."""
     lines: list[str] = []
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout

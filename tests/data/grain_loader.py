@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loaders that use grain. Its workers are spawned, so this module imports no torch."""
+"""Loaders that use grain. Its workers are spawned, so this module does not import torch."""
 
 from __future__ import annotations
 

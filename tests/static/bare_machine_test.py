@@ -139,7 +139,7 @@ def test_memory_is_shared_with_nowhere_to_write(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("code", ["import torch", _IMPORT])
 def test_what_importing_torch_unpacks_is_numpy(code: str, tmp_path: pathlib.Path) -> None:
-    """On an ordinary machine, importing torch into an empty cache unpacks only NumPy."""
+    """On an ordinary machine with an empty cache, importing torch unpacks only NumPy."""
     cache, home = tmp_path / "cache", tmp_path / "home"
     cache.mkdir(mode=0o700)
     home.mkdir()

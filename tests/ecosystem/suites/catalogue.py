@@ -83,5 +83,5 @@ def parse(rows: Iterable[Mapping[str, Any]], file: Path = FILE) -> dict[str, Sui
 
 
 def reason(notes: Iterable[Note], test: str) -> str:
-    """Return the reason of the first note that covers a test, or ""."""
+    """Return the reason in the first note that covers a test, or ""."""
     return next((note.reason for note in notes if note.covers(test)), "")

@@ -17,7 +17,7 @@ from tools.presubmit.results import Outcome
 
 _HERE = Path(__file__).parent
 # Each of these files contains a list of entries. `tests` is a pattern for file::Class::test, and
-# `reason` is text.
+# `reason` says why matching tests fail.
 _EXCEPTIONS = _HERE / "exceptions.json"
 _NOT_APPLICABLE = _HERE / "not_applicable.json"
 # The outcomes that TABLE.md is generated from.

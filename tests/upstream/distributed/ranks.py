@@ -100,7 +100,7 @@ def _fork_server(socket_file: Path) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """If ONLY_FAILED names a results file, keep only the tests that failed in it."""
+    """If ONLY_FAILED names a results file, keep only the tests that failed according to it."""
     file = os.environ.get(catalogue.ONLY_FAILED)
     if not file:
         return
