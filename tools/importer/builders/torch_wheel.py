@@ -88,7 +88,7 @@ class TorchWheel:
         return rebuild(wheel, pin, project.series_of(pin.tag), _seam(project), report)
 
     def is_generated(self, project: Project, path: str) -> bool:
-        return False  # the tree hash covers the generated files of torch, too
+        return False  # the tree hash also covers torch's generated files
 
 
 def _pinned_wheel(pin: Mapping[str, object], project: Project, report: Report) -> Path:

@@ -87,7 +87,7 @@ def forecast_of(project: Project, news: News, report: Report, *, every: bool) ->
 def _newest_release(project: Project) -> str | None:
     """Return the newest release that has a patch series; None if no release has one.
 
-    No import from a branch can have started from a newer release.
+    A branch commit's series was rebased from a release's series, so never from a newer release.
     """
     from tools.importer.origins import order_of
 
@@ -97,7 +97,7 @@ def _newest_release(project: Project) -> str | None:
 
 
 def target_of(series: Series, base: Base, options: str, snapshot: Snapshot) -> Target:
-    """Return a release to check, after applying the patches that upstream merged and reverted."""
+    """Return a release to check. Patches that upstream merged and then reverted are applied."""
     watched = check_watched(series, base, snapshot)
     return Target(options, watched.tree(snapshot), tuple(watched.returned))
 

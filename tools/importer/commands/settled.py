@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""settled: list the resolved conflicts that imports reuse, or forget one."""
+"""settled: list the stored conflict resolutions that imports reuse, or delete one."""
 
 from __future__ import annotations
 

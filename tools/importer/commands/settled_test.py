@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reuse resolved conflicts in later imports, and import the same branch repeatedly."""
+"""Reuse conflict resolutions in later imports, and import the same branch repeatedly."""
 
 from __future__ import annotations
 

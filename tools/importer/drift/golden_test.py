@@ -117,7 +117,8 @@ def test_its_series_applies_strictly_to_the_release(label: str) -> None:
     assert apply_to_snapshot(series, snapshot)
 
 
-# Patches that were resolved by hand also need manual resolution in the reverse import.
+# Outcomes of the patches that change if a release's series is rebased back onto the build's
+# release. Patches that were resolved by hand need manual resolution again.
 _BACK = {
     "v2.6.0": {
         "inductor-pass-hash.patch": Outcome.CONFLICT,
@@ -130,7 +131,8 @@ _BACK = {
         "files-of-hub.patch": Outcome.SUSPECTED,
         "files-of-the-profiler.patch": Outcome.CONFLICT,
         "config-modules-installed.patch": Outcome.CONFLICT,
-        "testing-private-device-in-monorepo.patch": Outcome.OFFSET,  # v2.6.0 has another name for a function
+        # A function has a different name in v2.6.0.
+        "testing-private-device-in-monorepo.patch": Outcome.OFFSET,
     },
     "v2.14.1": {"cpp-extension-paths.patch": Outcome.CONFLICT},
     "v2.15.0": {

@@ -36,7 +36,7 @@ Remake = Callable[[Series, Snapshot], Mapping[str, Decision]]
 class Target:
     """A release to check. `options` select it on the command line, such as `--tag v2.14.1`.
 
-    `returned` names the landed patches that upstream has reverted; `snapshot` contains them again.
+    `returned` names the landed patches that upstream has reverted; `snapshot` has them applied.
     """
 
     options: str

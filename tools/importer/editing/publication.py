@@ -66,7 +66,7 @@ def publication(
         moves = as_it_lies or series.digest != release.series.digest
         if moves and release.label == built_label(project):
             for name, data in base.items():
-                (series.root / name).write_bytes(data)  # the builder reads it, as the build does
+                (series.root / name).write_bytes(data)  # the builder reads this file
             builder = builder_of(project)
             path = project.pin.relative_to(project.workspace).as_posix()
             out[path], pinned = builder.after_edit(project, release.snapshot, series, wheel)
@@ -84,8 +84,8 @@ def anew(project: Project, release: Release, wheel: Callable[[], Path]) -> Publi
 def _concerns_rules(release: Release, files: Mapping[str, bytes]) -> bool:
     """Return whether a changed patch uses `__file__`.
 
-    If none does, the caller skips the checks of the rewrite rules, because they read all of
-    upstream's files and therefore take longer than everything else.
+    If none does, the caller skips the rewrite rules' checks, which read all of upstream's files
+    and therefore take longer than everything else.
     """
     changed: list[bytes] = []
     for name in {*files, *(patch.name for patch in release.series.patches)}:

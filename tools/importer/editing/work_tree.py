@@ -91,7 +91,7 @@ def is_text(blob: Blob) -> bool:
 
 
 def is_left_behind(path: str) -> bool:
-    """Return whether a path is a leftover file of a tool, such as a backup or a cache."""
+    """Return whether a path is a file that a tool left behind, such as a backup or a cache."""
     return any(
         fnmatch.fnmatchcase(part, pattern) for part in path.split("/") for pattern in _LEFT_BEHIND
     )

@@ -31,7 +31,7 @@ _MAIN = ("refs/heads/main", "refs/remotes/origin/main", "refs/heads/master", "HE
 
 class State(enum.Enum):
     NEW = "new"
-    REPLACED = "replaced"  # the export overwrote an earlier export's branch, or any with --force
+    REPLACED = "replaced"  # overwrote an earlier export's branch or, with --force, any branch
     UNCHANGED = "unchanged"
     LANDED = "landed"  # upstream already has the patch
     REFUSED = "refused"
@@ -57,7 +57,7 @@ class Offer:
     project: str
     series: Series
     base: Base
-    onto: str | None = None  # start of the branches; None: the base's commit, or upstream's main
+    onto: str | None = None  # the commits' parent; None: the base's commit, or upstream's main
     force: bool = False
     dry_run: bool = False
     only: Collection[str] = field(default=())  # names of the patches to export; empty means all

@@ -30,7 +30,7 @@ def constant(file: Path, name: str) -> object:
 
 
 def calls(file: Path, function: str) -> list[Constants]:
-    """Return the keyword arguments of each top-level call of `function`, such as `pypi.lock`.
+    """Return the keyword arguments of each top-level call to `function`, such as `pypi.lock`.
 
     Raises UserError if an argument is not a literal.
     """

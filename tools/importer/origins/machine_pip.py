@@ -19,7 +19,8 @@ from tools.importer.origins.origin import NotHereError
 _VERSIONS = re.compile(r"\(from versions: ([^)]*)\)")
 _HASHES = "DO NOT MATCH THE HASHES"
 _CONSTRAINT = re.compile(r"The user requested \(constraint\) (\S.*)")
-# Messages about failed connections, because pip reports "No matching distribution" even then.
+# pip reports "No matching distribution" even if the connection failed. These messages reveal a
+# failed connection.
 _UNREACHED = ("Retrying (", "Read timed out", "Connection", "HTTP error 5", "NewConnectionError")
 # Do not wait long for an unreachable index.
 _PATIENCE = ("--timeout=20", "--retries=1")

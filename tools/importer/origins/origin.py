@@ -22,8 +22,8 @@ _RELEASE = re.compile(r"v?(\d+(?:\.\d+)*(?:[-.]?(?:a|b|rc|post)\d+)?)")
 class Revision:
     """A request for a release tag, or for a git ref or commit.
 
-    If both are None, the latest state is requested. `release` is the version in the tag, according
-    to the project's tag pattern.
+    If `tag` and `ref` are both None, the latest state is requested. `release` is the version in the
+    tag, according to the project's tag pattern.
     """
 
     tag: str | None = None

@@ -113,7 +113,7 @@ class PathOrigin:
 
 
 def address(pattern: str, revision: Revision, keep: str | None = None) -> str:
-    """Return the URL or path of a release. If given, `keep` replaces its tag and version."""
+    """Return the URL or path of a release. If given, `keep` replaces the tag and version."""
     if revision.tag is None:
         raise NotHereError(f"{revision.name} is not a tag, and this address has only releases")
     if "{version}" in pattern and revision.version is None:

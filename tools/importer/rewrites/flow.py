@@ -121,7 +121,7 @@ class Flow:
             pending += [(reached, level) for reached in self._next(node, level)]
 
     def _next(self, node: ast.AST, level: int) -> list[ast.AST]:
-        """Return the nodes to which the value of `node`, a path computed from `__file__`, flows."""
+        """Return the nodes that receive the value of `node`, a path computed from `__file__`."""
         parent = self.module.parents[node]
         match parent:
             case ast.Call(func=func) if func is node:

@@ -61,7 +61,7 @@ class Module:
         self.parents: dict[ast.AST, ast.AST] = {}
         self.functions: dict[str, list[Function]] = defaultdict(list)  # functions and methods
         self.classes: dict[str, ast.ClassDef] = {}
-        self.calls: dict[str, list[ast.Call]] = defaultdict(list)  # by the last name of the callee
+        self.calls: dict[str, list[ast.Call]] = defaultdict(list)  # keyed by the callee's last name
         # Attributes that are read, excluding those that are only assigned.
         self.attributes: dict[str, list[ast.Attribute]] = defaultdict(list)
         self._reads: dict[str, list[ast.Name]] = defaultdict(list)
@@ -133,7 +133,7 @@ class Module:
         if dotted is None or dotted[0] not in self.imports:
             return None
         bound = self.imports[dotted[0]]
-        # After `from package import module`, the other names are relative to that module.
+        # After `from package import module`, the rest of the dotted name is below that module.
         below = [bound.name] if bound.name else []
         return Import(_slashed([*bound.module.split("/"), *below, *dotted[1:-1]]), dotted[-1])
 

@@ -28,7 +28,7 @@ class Reached:
     _sites: tuple[Site, ...]
 
     def sites(self, callees: Collection[str]) -> list[Site]:
-        """Map each file to its calls of a function in `callees` that use these paths."""
+        """Return the calls that use a path from `__file__` and whose callee is in `callees`."""
         return [site for site in self._sites if site.callee in callees]
 
 

@@ -19,7 +19,7 @@ PATH = "path"
 
 @dataclass(frozen=True)
 class Operation:
-    """A form of the call. `call` captures the path as PATH; `suffix` follows the new call."""
+    """A call pattern. `call` captures the path as PATH; `suffix` follows the new call."""
 
     name: str
     call: m.Call
@@ -28,7 +28,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Kept:
-    """Calls in a function that remain unchanged. `function` is a dotted name or `<module>`."""
+    """Calls in one function that stay unchanged. `function` is a dotted name or `<module>`."""
 
     path: str
     function: str
@@ -38,7 +38,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rewrite rule. Only `kept` calls of `guarded` names may use a path from `__file__`.
+    """A rewrite rule. Only `kept` calls to `guarded` names may use a path from `__file__`.
 
     `expected` maps a release to the number of rewritten calls per file that applies from that
     release on. `kept` and `expected` are read from rewrites.txt (known_calls.py). `header` is the

@@ -146,7 +146,7 @@ def decisions(
     rules: Sequence[Rule] = RULES,
     modules: Modules | None = None,
 ) -> dict[str, Decision]:
-    """Return the rewritten files of the generated patches, like `decide`.
+    """Return each generated patch's rewritten files, as `decide` does.
 
     Raises UserError if there are findings.
     """
@@ -163,7 +163,7 @@ def decide(
     rules: Sequence[Rule] = RULES,
     modules: Modules | None = None,
 ) -> tuple[dict[str, Decision], tuple[Finding, ...]]:
-    """Return the rewritten files of the generated patches for a rebase of `series` onto `snapshot`.
+    """Return each generated patch's rewritten files, for rebasing `series` onto `snapshot`.
 
     If a generated patch no longer changes a file, upstream's content is returned for it.
     """
