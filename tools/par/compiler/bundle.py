@@ -306,7 +306,7 @@ class BundleBuilder:
         return row is not None and row[2]
 
     def _add_to_stamp(self, path: str, mode: int, data: bytes) -> None:
-        """Update the hash in the cache directory's name for a file that will be unpacked."""
+        """Update the hash in the cache directory's name with a file that will be unpacked."""
         self._stamp.update(f"{path}\0{mode:o}\0{len(data)}\0".encode())
         self._stamp.update(hashlib.sha256(data).digest())
 

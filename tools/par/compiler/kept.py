@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cache of compiled sources, for when the compiler runs as a persistent worker."""
+"""A cache of compiled sources, used when the compiler runs as a persistent worker."""
 
 from __future__ import annotations
 

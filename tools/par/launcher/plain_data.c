@@ -117,7 +117,7 @@ static enum kind value(struct reader* in, int depth) {
 
 int par_is_plain_data(const unsigned char* data, size_t size) {
   struct reader in = {.data = data, .size = size};
-  in.kinds = malloc(size + 1);  // enough: each value has a byte or more
+  in.kinds = malloc(size + 1);  // enough: each value takes at least a byte
   if (!in.kinds) return 0;
   enum kind result = value(&in, 0);
   free(in.kinds);

@@ -27,8 +27,8 @@ _PRINTING_DOORS = ("PAR_HELP", "PAR_INFO", "PAR_LIST")
 def run(runtime: Runtime) -> int:
     """Run the code that PAR_* variables request, or else the main module.
 
-    Return the exit status, or the negated number of the signal that must kill the process. With
-    fast exit, which is the default, exit the process instead of returning: see leaving.py.
+    Return the exit status, or minus the signal number if a signal must kill the process. With fast
+    exit, which is the default, exit the process instead of returning: see leaving.py.
     """
     fast = leaving.is_fast(runtime)
     status = _guarded(lambda: _choose(runtime))
