@@ -131,7 +131,7 @@ def client(prefix: Path) -> Path:
 def startup_options(prefix: Path) -> tuple[str, ...]:
     """Return the startup options that Debian's Bazel client needs."""
     return (
-        "--nosystem_rc",  # the system's bazelrc may be for another Bazel
+        "--nosystem_rc",  # the system's bazelrc may be for a different version of Bazel
         f"--bazelrc={prefix / _RC}",
         f"--install_base={prefix / _INSTALL_BASE}",
         "--trust_install_base",  # Debian's client contains no hashes of these files

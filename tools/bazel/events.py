@@ -11,7 +11,7 @@ _NO_ACTION = ("internal", "total")
 
 
 def runners(events: Path) -> dict[str, int]:
-    """Return the number of actions that each of Bazel's strategies ran."""
+    """Return the number of actions that ran with each of Bazel's strategies."""
     for line in events.read_text().splitlines():
         summary = json.loads(line).get("buildMetrics", {}).get("actionSummary", {})
         if "runnerCount" in summary:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that Debian's Bazel has all modules the workspace needs, and that the lock is complete."""
+"""Test that Debian's Bazel has the workspace's modules, and that the lock file is complete."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_every_dependency_of_the_workspace_is_served() -> None:
 
 
 def test_the_lock_pins_every_dependency_of_the_workspace() -> None:
-    """The lock must pin each module's MODULE.bazel and source.json, which lists source hashes."""
+    """The lock file pins each module's MODULE.bazel and source.json, which lists source hashes."""
     text = (_WORKSPACE / "MODULE.bazel").read_text()
     named = re.findall(r'^bazel_dep\(name = "(.+?)", version = "(.+?)"\)$', text, re.MULTILINE)
     lock = json.loads((_WORKSPACE / "MODULE.bazel.lock").read_text())

@@ -2,8 +2,8 @@
 """Write the host's certificate authorities to a Java key store, for downloads by Bazel's server.
 
 On Debian, a package's install script creates this key store, but a private prefix runs no install
-scripts. The format is JKS, which every Java accepts as `cacerts`. Its layout is documented in
-java.base's class sun.security.provider.JavaKeyStore.
+scripts. The format is JKS, which every Java version accepts as `cacerts`. Its layout is documented
+in java.base's class sun.security.provider.JavaKeyStore.
 """
 
 from __future__ import annotations
