@@ -85,7 +85,8 @@ def _config(
         "PATH": ":".join(filter(None, (program.DIRECTORY, env.get("PATH")))),
         "HOME": program.CACHE,
         "USER": "nonroot",
-        # A PAR accepts only a cache that its user owns, so it creates this directory in the volume.
+        # A PAR accepts only a cache directory that its user owns. A volume mounted at CACHE may
+        # belong to root, so the PAR creates a directory in it.
         "PAR_CACHE_DIR": f"{program.CACHE}/par",
         # Libraries use this cache. So do programs built with `doors = False`, because they ignore
         # PAR_CACHE_DIR.

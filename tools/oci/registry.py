@@ -72,7 +72,7 @@ class Answer:
 
 
 class Registry:
-    """A repository in a registry. The client logs in when the registry asks it to.
+    """A repository in a registry. The client logs in when the registry requires it.
 
     http: whether to connect without encryption, as is always done for loopback addresses.
     """
@@ -167,8 +167,8 @@ class Registry:
     def attach(self, descriptor: Descriptor, data: bytes) -> None:
         """Send an attestation's manifest, which names the image as its subject.
 
-        If the registry does not list the manifests of a subject itself, add the manifest to the
-        list that the specification defines for this case, under a tag derived from the subject's
+        If the registry does not itself track which manifests refer to a subject, add this manifest
+        to an index of them, which the specification stores under a tag derived from the subject's
         digest.
         """
         answer = self.push_manifest(data, descriptor.digest)
