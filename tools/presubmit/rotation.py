@@ -4,9 +4,9 @@
     bazel query ... | python3 -m tools.presubmit.rotation --seconds=N --cores=N --turn=N
 
 The program reads target labels, one per line, prints those to run, and writes a summary to standard
-error. The turn number determines the first target, so that every target runs in some turn. Costs
-come from tests/seconds.json; a target without an entry counts as five minutes. This module needs
-only the standard library.
+error. --turn, a number that the caller increases over time, determines the first target, so that
+every target eventually runs. Costs come from tests/seconds.json; a target without an entry counts
+as five minutes. This module needs only the standard library.
 """
 
 from __future__ import annotations

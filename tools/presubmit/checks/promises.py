@@ -39,7 +39,7 @@ class _Row:
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield findings for rows without a test, missing tests, and tables that are not linked."""
+    """Yield findings for rows without a test, missing tests, and tables without a link to them."""
     linked = _links(files.text(_PAGE)) if _PAGE in files.paths else None
     for path in files.paths:
         if posixpath.basename(path) != "README.md":
