@@ -47,7 +47,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def set_up(*, root: Path, launcher: Path, version: str) -> None:
-    """Write the script `launcher` if it does not exist, under a lock."""
+    """Write the script `launcher` if it does not exist, while holding a lock."""
     cache = launcher.parent
     cache.mkdir(parents=True, exist_ok=True)
     with _locked(cache / "lock") as lock:

@@ -125,7 +125,7 @@ def test_programs_of_one_name_are_refused(tmp_path: Path) -> None:
 
 
 def test_an_image_can_be_the_base(tmp_path: Path) -> None:
-    """An image inherits its base's variables and layers, but not the base's arguments."""
+    """An image inherits its base's environment variables and layers, but not its arguments."""
     small_image(tmp_path / "one", _SOURCE, Settings(tag="a", env={"PATH": "/bin", "KEPT": "1"}))
     par = small_par(tmp_path / "above.par", _SOURCE)
     build_image(

@@ -109,7 +109,7 @@ def _proposal(finding: Finding, label: str) -> str:
 
 
 def _key(line: str) -> tuple[str, ...]:
-    """Return a key that must be unique in the file; () for a comment or an invalid line."""
+    """Return a line's key, unique in a valid file; () for a comment or an invalid line."""
     keep, rewrite = _KEEP.fullmatch(line.rstrip()), _REWRITE.fullmatch(line.rstrip())
     if keep:
         return (keep["rule"], "keep", keep["path"], keep["function"])
