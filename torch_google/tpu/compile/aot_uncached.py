@@ -69,7 +69,7 @@ def _compile(
 
 
 def _lay_out_maps(graph: GraphModule) -> None:
-    """Make the results of `map` contiguous in the graph's metadata.
+    """Make the results of `map` operators contiguous in the graph's metadata.
 
     In v2.6, the metadata describes each result as a single row expanded along dimension 0. This
     function also updates the metadata of all nodes that depend on such a result.

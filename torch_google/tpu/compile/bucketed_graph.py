@@ -39,8 +39,8 @@ class BucketedGraph:
     """A graph with symbolic sizes, and its bucketed programs.
 
     Results at index `loose` or higher may be contiguous, regardless of their strides in the graph.
-    If `wait` is set, a size is not padded until it has changed between calls. The caller sets it if
-    the user has declared all sizes dynamic, because even then most sizes never change.
+    If `wait` is set, a size is not padded until it has changed between calls. The caller sets
+    `wait` if the user has declared all sizes dynamic, because even then most sizes never change.
     """
 
     def __init__(

@@ -26,7 +26,7 @@ _LAST_TOKENS = "prims::_sink_tokens"
 
 
 def remove_effects(graph: GraphModule) -> None:
-    """Replace each call to an operator in `with_effects` with a plain call, without tokens.
+    """Replace each operator call wrapped in `with_effects` with a plain call, without tokens.
 
     Higher-order operators stay wrapped. Idempotent.
     """

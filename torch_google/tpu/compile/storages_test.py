@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls with different storage dtypes use separate programs, although no guard checks them."""
+"""Calls with different storage dtypes use separate programs. No guard checks those dtypes."""
 
 from __future__ import annotations
 

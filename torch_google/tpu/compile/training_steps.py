@@ -125,7 +125,7 @@ def _hooks(
     return hooks
 
 
-# Maps torch source paths to module wrappers. A Dynamo error from a path means that the model uses
+# Maps torch source paths to module wrappers. If a Dynamo error mentions such a path, the model uses
 # that wrapper.
 _WRAPPERS = {
     "torch/nn/parallel/distributed.py": "DistributedDataParallel",

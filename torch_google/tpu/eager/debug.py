@@ -25,7 +25,7 @@ def debug(op: str, function: Callable[..., Any], arguments: Sequence[Any]) -> An
         for result in results:
             result.block_until_ready()
     except (RuntimeError, ValueError, TypeError) as error:
-        # This also catches JAX's errors, which are subclasses of these three.
+        # This also catches JAX's errors, which are subclasses of these three exceptions.
         where = f"{errors.caller()}: {op}"
         try:
             errors.explain(where, error)

@@ -76,7 +76,7 @@ def miss(
             torch.OutOfMemoryError,
             jax.errors.JaxRuntimeError,
         ):
-            raise  # the arguments are not the cause, so skip the trial on the CPU
+            raise  # the arguments are not the cause, so do not try the call on the CPU
         except (RuntimeError, IndexError, ValueError, TypeError, AssertionError):
             # Prefer the CPU's messages, which users know, to those of meta kernels.
             try:

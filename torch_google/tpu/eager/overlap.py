@@ -14,7 +14,7 @@ from torch._ops import OpOverload
 from torch_google.tpu.runtime.strides import View, natural
 
 # Operators that give the same result if they write to an element several times, so the elements of
-# the written tensor may overlap.
+# the output tensor may overlap.
 _IDEMPOTENT = frozenset({"aten::fill_", "aten::threshold_", "aten::zero_"})
 
 # Operators that check for overlap, in addition to the elementwise ones.
@@ -98,7 +98,7 @@ _CHANGE = frozenset(
     }
 )
 
-# Operators that only warn if they write to an element more than once.
+# Operators that warn, instead of raising an error, if they write to an element more than once.
 _WARN = frozenset(
     {"aten::_index_put_impl_", "aten::index_fill_", "aten::index_put_", "aten::masked_fill_"}
 )

@@ -38,7 +38,7 @@ def written(name: str) -> Case:
 
 
 def from_itself(name: str) -> Case:
-    """Return a test case whose input shares a storage with the written tensor."""
+    """Return a test case whose input shares a storage with the output tensor."""
 
     def case(t: Tensors) -> None:
         target = t.of(6)
@@ -48,7 +48,7 @@ def from_itself(name: str) -> Case:
 
 
 def by_itself(name: str) -> Case:
-    """Return a test case in which the written tensor is also the index."""
+    """Return a test case in which the output tensor is also the index."""
 
     def case(t: Tensors) -> None:
         target = t.index()

@@ -90,7 +90,7 @@ def names() -> list[str]:
 
 
 def scalars_are_inputs(op: OpOverload, args: Sequence[Any], *, forget: bool = False) -> bool:
-    """Return whether an operator's scalars become inputs from now on. True only once per operator.
+    """Return whether this call turns an operator's scalars into inputs, which happens at most once.
 
     Scalars that do not affect the choice of program become inputs immediately. Others become inputs
     after they have had many different values, so that beta ** step is not compiled at every step.

@@ -166,7 +166,7 @@ def test_kinds_are_refused_as_on_the_cpu(name: str) -> None:
         assert str(actual.value).splitlines()[0] == str(expected.value).splitlines()[0]
 
 
-# Matmuls with an added tensor, for sizes that torch's meta kernels broadcast but the CPU rejects.
+# Matmuls with an addend, for sizes that torch's meta kernels broadcast but the CPU rejects.
 # Each case is an operator and the sizes of its three arguments.
 SUMS = (
     ("addmm", (1, 3), (1, 3), (3, 1)),

@@ -32,7 +32,7 @@ def test_gradients_of_weights(mode: str, wide: str, monkeypatch: pytest.MonkeyPa
     layer(x).square().mean().backward()
     called = torch.compile(device_layer) if mode == "compile" else device_layer
     with torch.tpu.eager_mode("fused" if mode == "fused" else "strict"):
-        for _ in range(3):  # in fused mode, the first run of a trace is operator by operator
+        for _ in range(3):  # in fused mode, a trace's first run executes operators one by one
             device_layer.zero_grad()
             called(x.to("tpu")).square().mean().backward()
             torch.tpu.wait_for_compiles()

@@ -37,7 +37,7 @@ def _reduced(
 
 
 def _tolerance(source: str, target: torch.dtype) -> dict[str, float]:
-    """Return tolerances for the computation's dtype, which is the less precise of the two."""
+    """Return tolerances for the computation's dtype, the less precise of `source` and `target`."""
     if target == torch.bfloat16:
         return {"rtol": 1e-2, "atol": 1e-2}
     if source in ("float32", "complex64") and target == torch.float64:

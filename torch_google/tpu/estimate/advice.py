@@ -37,7 +37,7 @@ def advice(operators: Iterable[Operator]) -> tuple[str, ...]:
 def replicated(
     operators: Mapping[int, Operator], flops: Mapping[int, float], devices: int
 ) -> tuple[str, ...]:
-    """Return one line for each operator of which a device computes more than its share.
+    """Return one line for each operator for which a device computes more than its share of flops.
 
     If several layers contain the same operator, they share one line.
 

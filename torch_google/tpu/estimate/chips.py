@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Peak performance and memory size of TPU chips, with their sources."""
+"""Peak performance and usable memory of TPU chips."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def collectives(module: Module, counts: Mapping[str, int]) -> dict[str, Collecti
             one = _one(instruction, kind, name, module.partitions)
             times = counts[name]
             if key in found:
-                # Of the copies, the instruction that starts the collective runs the fewest times.
+                # Among the copies, the one that starts the collective runs the fewest times.
                 times = min(times, found[key][1].count)
             kind, size, sent = one
             found[key] = kind, Collectives(times, times * size, times * sent)

@@ -200,7 +200,7 @@ def buffers(
 ) -> tuple[Buffer, ...]:
     """Return the buffers that are live at the peak, largest first.
 
-    Their sizes add up to the program's memory.
+    Their sizes add up to the program's memory use.
     """
     rows = []
     for instruction in instructions:

@@ -52,7 +52,7 @@ def fill_on_cpu(
     """Compile a step for this process's device 0, and write its programs to the compile cache.
 
     The arguments are those of `estimate`, and the platform must be `cpu`. Also writes the programs
-    that create the optimizer's state. They run here, on one parameter of each shape.
+    that create the optimizer's state. Those run in this process, on one parameter of each shape.
     """
     place = check_cache()
     if platform.name() != "cpu":

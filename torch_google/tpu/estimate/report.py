@@ -119,7 +119,7 @@ class Report:
 
     @property
     def grouped_costs(self) -> tuple[Cost, ...]:
-        """Return the costs, slowest first, with those of the same line in all layers combined.
+        """Return the costs, slowest first. Costs that differ only by layer are combined.
 
         In a combined cost, numbers in the module's name are replaced with stars: `layers.*.mlp`.
         """
@@ -131,7 +131,7 @@ class Report:
 
     @property
     def grouped_buffers(self) -> tuple[Buffer, ...]:
-        """Return the buffers, largest first, with those of the same name in all layers combined."""
+        """Return the buffers, largest first. Buffers that differ only by layer are combined."""
         groups: dict[tuple[str, str], list[Buffer]] = {}
         for buffer in self.buffers:
             groups.setdefault((starred(buffer.name), buffer.kind), []).append(buffer)
@@ -223,7 +223,7 @@ class Report:
 
 
 def starred(name: str) -> str:
-    """Replace the numbers in a name that distinguish its layer from other layers with stars."""
+    """Replace layer indices in a name with stars, so that all layers have the same name."""
     return re.sub(r"(?<=\.)\d+(?=[. ]|$)", "*", name)
 
 

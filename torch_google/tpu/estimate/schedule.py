@@ -115,7 +115,7 @@ def result_type(type_text: str, opcode: str) -> str:
     """Return the part of an instruction's type that describes its result.
 
     A copy-start has the type (result, operand, context), and an all-reduce-start the type of its
-    result. For other starts, it is (operand, result, ...), in which either may be a tuple.
+    result. Other starts have the type (operand, result, ...), in which either may be a tuple.
     """
     if not opcode.endswith("-start") or opcode == "all-reduce-start":
         return type_text
@@ -124,7 +124,7 @@ def result_type(type_text: str, opcode: str) -> str:
 
 
 def items(type_text: str) -> list[str]:
-    """Return the element types of a tuple type, or a list of just the type if it is not a tuple."""
+    """Return the element types of a tuple type; for any other type, a list of just that type."""
     if not type_text.startswith("("):
         return [type_text]
     elements, depth = [""], 0

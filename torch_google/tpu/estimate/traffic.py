@@ -23,7 +23,8 @@ from torch_google.tpu.estimate.schedule import (
 _SLICES = frozenset({"slice", "dynamic-slice", "gather"})
 _UPDATES = frozenset({"dynamic-update-slice"})
 _VIEWS = frozenset({"bitcast", "reshape", "get-tuple-element"})
-# A fusion computes only the used elements of these, so a slice of their result is a small read.
+# In a fusion, only the used elements of these operators' results are computed, so slicing such a
+# result is a small read.
 _LAZY = frozenset({*_VIEWS, "convert", "pad"})
 # Control flow itself moves no data. The instructions in the called computations are counted.
 _CONTROL = frozenset({"while", "conditional", "call", "async-start"})

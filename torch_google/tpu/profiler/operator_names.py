@@ -47,7 +47,7 @@ def name_operators(perfetto: Path, recording: Recording) -> None:
 def _arguments(
     operators: Iterable[kernel_names.Operator], origins: Iterable[Sequence[Origin]]
 ) -> dict[str, str]:
-    """Return a kernel event's arguments, given its operators and their origins per possible run.
+    """Return a kernel event's arguments. `origins` has one entry per possible run.
 
     The modules are omitted if they differ between the runs, and so are the source lines.
     """

@@ -100,9 +100,9 @@ def _matched(kernels: Sequence[Mapping[str, Any]], runs: int) -> list[tuple[int,
 
 
 def _by_count(kernels: Sequence[Mapping[str, Any]], runs: int) -> list[tuple[int, int]]:
-    """Match kernels that lack a run id, if each was executed equally often in each run.
+    """Match kernels that lack a run id to runs, if each was executed equally often in each run.
 
-    Runs that then overlap in time cannot be told apart.
+    Even so, runs that overlap in time cannot be told apart.
     """
     unknown = [(0, runs)] * len(kernels)
     if len({kernel.get("pid") for kernel in kernels}) != 1:
@@ -122,7 +122,7 @@ def _by_count(kernels: Sequence[Mapping[str, Any]], runs: int) -> list[tuple[int
         begin = kernels[index]["ts"]
         begins[number] = min(begins[number], begin)
         ends[number] = max(ends[number], begin + kernels[index].get("dur", 0))
-    # A run after which no earlier one is still running begins a new range.
+    # A run that begins after all earlier runs have ended starts a new range.
     latest = itertools.accumulate(ends, max, initial=-math.inf)
     firsts = [n for n, (begin, end) in enumerate(zip(begins, latest, strict=False)) if begin >= end]
     ranges = list(itertools.pairwise([*firsts, runs]))

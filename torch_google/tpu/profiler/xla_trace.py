@@ -31,7 +31,7 @@ class Trace:
 
     @property
     def perfetto(self) -> Path:
-        """Return the gzipped JSON for https://ui.perfetto.dev and chrome://tracing."""
+        """Return the path of the gzipped JSON for https://ui.perfetto.dev and chrome://tracing."""
         return self._file("perfetto_trace.json.gz")
 
     def step(self, number: int) -> AbstractContextManager[None]:

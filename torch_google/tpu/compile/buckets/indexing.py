@@ -170,7 +170,7 @@ def _indexed(
 
 
 def _nowhere(scope: SizeScope, index: PaddedArray, end: int) -> jax.Array:
-    """Return the indices, with padded indices moved to `end`, where writes are dropped."""
+    """Return the indices, with padded indices replaced by `end`, where writes are dropped."""
     real = valid(scope, index, range(len(index.dims)))
     return index.array if real is None else jnp.where(real, index.array, end)
 

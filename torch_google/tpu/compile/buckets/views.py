@@ -118,7 +118,7 @@ def flip(call: RuleCall) -> Any:
 
 
 def _single(scope: SizeScope, dims: Sequence[Dim], axis: int) -> tuple[Dim, ...]:
-    """Return `dims` with a single factor for the size of dimension `axis`: the factors' product."""
+    """Return `dims` with the factors of dimension `axis` merged into one, their product."""
     expr = sympy.Mul(*(extent.expr for extent in dims[axis]))
     return (*dims[:axis], scope.dim(expr), *dims[axis + 1 :])
 
