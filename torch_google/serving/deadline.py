@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A deadline for the shutdown.
 
-When it expires, the process logs the parts that are still running, and exits.
+When it expires, the process logs which parts of the server are still running, and exits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from types import FrameType
 
 _LOG = logging.getLogger(__name__)
-_STATUS = 1  # the exit status of an expired deadline
+_STATUS = 1  # the exit status after the deadline has expired
 _WRITE_TIMEOUT = 1.0  # seconds for each attempt to log; the reader of stderr may also hang
 _BACKSTOP = 5.0  # extra seconds until faulthandler terminates the process, if the thread cannot run
 
@@ -25,9 +25,9 @@ _BACKSTOP = 5.0  # extra seconds until faulthandler terminates the process, if t
 class Deadline:
     """A thread that terminates the process, unless `cancel` is called in time.
 
-    `describe` returns the parts that are still running, as text. It is called in this thread, so it
-    must not wait for a lock. The event loop could not enforce the deadline, because it may be the
-    part that hangs.
+    `describe` returns text that lists the parts of the server that are still running. It is called
+    in this thread, so it must not wait for a lock. The event loop could not enforce the deadline,
+    because it may be the part that hangs.
     """
 
     def __init__(self, describe: Callable[[], str]) -> None:

@@ -49,7 +49,7 @@ def usable_device(name: str) -> torch.device:
 
 
 def buckets(device: torch.device, batch: int) -> tuple[int, ...]:
-    """Return the batch sizes: only a few on `tpu`, because each one compiles a program."""
+    """Return the batch sizes: only a few on `tpu`, because each needs its own program."""
     if device.type != "tpu":
         return tuple(range(1, batch + 1))
     return (*(1 << i for i in range(batch.bit_length()) if 1 << i < batch), batch)

@@ -33,7 +33,7 @@ from torch_google.serving.signature import parse_json
 
 _LOG = logging.getLogger(__name__)
 _CLIENT_CLOSED = 499  # nginx's status for its log; it is never sent to a client
-_ANYIO = "AnyIO worker thread"  # FastAPI runs synchronous hooks in these
+_ANYIO = "AnyIO worker thread"  # FastAPI runs synchronous hooks in threads with this name
 _LATE_SECONDS = 0.5  # seconds until a connection without a request is closed
 _THREAD_SECONDS = 0.5  # seconds that a thread may need to exit after the last response
 _FASTAPI_PAGES = ("/docs", "/docs/oauth2-redirect", "/redoc")

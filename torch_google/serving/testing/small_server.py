@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server whose requests contain commands for the worker. Without torch, it starts fast.
+"""A server whose requests contain commands for the worker.
+
+It does not import torch, so it starts fast.
 
 The input `x` is a pair of numbers: an argument, and EXIT, FAIL, SLEEP, STOP, WAIT or 0. For SLEEP,
 the argument is the number of seconds to sleep. WAIT waits for a file in the directory --gates, and
