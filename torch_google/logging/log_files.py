@@ -158,7 +158,7 @@ class RemoteLog(_PathHandler):
         self._maker = os.getpid()
 
     def _path(self) -> str:
-        # Processes need different names, or they would overwrite each other's parts.
+        # Processes need distinct file names, or they would overwrite each other's parts.
         return self._named if os.getpid() == self._maker else f"{self._named}.{os.getpid()}"
 
 

@@ -19,7 +19,7 @@ GRACE_SECONDS = 10.0
 class ProcessFailedError(RuntimeError):
     """Raised if a child process exited with a nonzero status.
 
-    `name` and `pid` are the child's. `exitcode` is its status, or the negated number of the signal
+    `name` and `pid` are the child's. `exitcode` is its status, or minus the number of the signal
     that killed it. `traceback` is that of its exception or crash, or "" if the child sent none.
     """
 
@@ -103,7 +103,7 @@ class Process:
     def join(self, timeout: float | None = None) -> bool:
         """Wait at most `timeout` seconds for the process to exit. Return whether it has exited.
 
-        Raises ProcessFailedError if the process failed, on every call.
+        If the process failed, every call raises ProcessFailedError.
         """
         status = self.wait(timeout)
         if status is None:

@@ -23,7 +23,7 @@ from torch_google.launch.submit.scheduler import (
 )
 
 _POLL = 2.0
-_TRIES = 10  # attempts, because jobs keep running during an outage of the control plane
+_TRIES = 10  # many attempts, because jobs keep running during an outage of the control plane
 _DRAIN = 30.0  # seconds to wait for logs after the job has ended
 _STARTED = frozenset(("Running", "Succeeded", "Failed"))
 # If one of these reasons keeps a container from starting, the job's image is probably wrong.

@@ -32,7 +32,7 @@ from torch_google.launch.submit.scheduler import (
 )
 
 _POLL = 1.0
-_TRIES = 10  # attempts, because jobs keep running while the cluster's head is replaced
+_TRIES = 10  # many attempts, because jobs keep running while the cluster's head is replaced
 _DRAIN = 30.0  # seconds to wait for logs after the job has ended
 _UNKNOWN = 5.0  # seconds after which an interrupted submission can no longer reach the cluster
 _SUCCEEDED = "SUCCEEDED"

@@ -20,7 +20,7 @@ from torch_google.launch.submit.scheduler import SubmitError
 OLDEST = (2, 9)
 _TIMEOUT = 120.0  # long, because a submission waits for the head's agent
 _UPLOAD_TIMEOUT = 600.0
-_TRIES = 10  # attempts, because jobs keep running while the cluster's head is replaced
+_TRIES = 10  # many attempts, because jobs keep running while the cluster's head is replaced
 _PAUSE = 2.0
 
 
