@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Format log records as Abseil's lines with rank and process, or as JSON objects."""
+"""Format log records in Abseil's format, with the rank and the process, or as JSON objects."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ _LETTERS = {logging.DEBUG: "I", logging.INFO: "I", logging.WARNING: "W", logging
 
 
 class TextFormatter(absl_logging.PythonFormatter):
-    """A formatter that adds Abseil's prefix and, if there are several processes, rank and process.
+    """A formatter that adds Abseil's prefix and, if there are several processes, the origin.
 
-    For example: `W0102 03:04:05.678901 140 train.py:12] [rank 3, worker-1] [0/0] [__guards] text`.
+    The origin is the rank and the process's name and id. For example:
+    `W0102 03:04:05.678901 140 train.py:12] [rank 3, worker-1 77] [0/0] [__guards] text`.
     Tools that parse Abseil's lines can parse these lines as well. Every record passes through
     `format`, so the common case must be fast; benchmarks/google3 has the timings.
     """

@@ -3,8 +3,8 @@
 
 torch gives each of its registered loggers a handler on standard error and turns propagation off,
 both initially and at every `torch._logging.set_logs`. Some of torch's modules do the same at
-import. The classes here ignore these settings, but keep other handlers, such as files and the
-user's own. They are assigned to the `__class__` of existing loggers, so torch needs no patch.
+import. The classes here ignore these settings, but keep other handlers, such as those for files and
+the user's own. They are assigned to the `__class__` of existing loggers, so torch needs no patch.
 """
 
 from __future__ import annotations
