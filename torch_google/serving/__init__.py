@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An HTTP server for a model, with batches, limits, metrics and a graceful shutdown."""
+"""An HTTP server for a model, with batching, limits, metrics and a graceful shutdown."""
 
 from torch_google.serving.api import TensorAPI
 from torch_google.serving.errors import RequestError, ServingError

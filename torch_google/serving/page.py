@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server's OpenAPI document, and a page about the API that loads nothing from other sites."""
+"""A server's OpenAPI document, and an API documentation page without external resources."""
 
 from __future__ import annotations
 
