@@ -27,7 +27,7 @@ from torch_google.tpu.runtime.strides import View, contiguous, is_plain
 _MOST_PLACES = 8
 # Any later offset gets its own program once it has been used this many times.
 _OFTEN = 4
-# A call's counts are reset once it has had more offsets than this.
+# A call's counts are reset once the call has had more offsets than this.
 _COUNTED = 4096
 
 

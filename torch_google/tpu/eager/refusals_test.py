@@ -259,7 +259,7 @@ def test_parameters_are_refused_where_the_compile_cache_has_a_program(tmp_path: 
     assert 0 <= x.max().item() <= 1
 
 
-# Each case has two scalars of the same type. The dtype can represent only the first one.
+# Each case has two scalars of the same type. The tensor's dtype can represent only the first one.
 FILLS: dict[str, tuple[Callable[[str, Any], Any], float, float]] = {
     "fill_": (lambda on, n: torch.ones(3, dtype=torch.uint8, device=on).fill_(n), 7, 300),
     "fill_ of uint16": (

@@ -30,7 +30,7 @@ class Origin:
     line: str = ""
 
 
-# The index of each operator's origin in one run of a program.
+# One run of a program: for each operator, the index of its origin.
 Run = tuple[int, ...]
 
 

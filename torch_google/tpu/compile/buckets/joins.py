@@ -148,7 +148,7 @@ def cat(call: RuleCall) -> Any:
     dims = (*common_dims[:axis], total, *common_dims[axis:])
     if not any(is_padded(part.dims[axis]) for part in parts):
         return [PaddedArray(jnp.concatenate([part.array for part in parts], axis), dims)]
-    # Write each part after the real elements of the previous part, over the padding of that part.
+    # Write each part after the previous part's real elements, over the previous part's padding.
     room = sum(part.array.shape[axis] for part in parts)
     shape = [width(dim) for dim in dims]
     shape[axis] = room
