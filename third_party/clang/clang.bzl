@@ -142,7 +142,7 @@ _clang_repository = repository_rule(
         "_build_file": attr.label(default = ":clang.BUILD"),
         "_launch": attr.label(default = ":launch.sh"),
     },
-    # APT_CONFIG is the location of apt's settings. The mirror takes precedence over them.
+    # APT_CONFIG is the path of apt's configuration file. The mirror takes precedence over it.
     environ = ["APT_CONFIG", MIRROR],
 )
 

@@ -13,7 +13,7 @@ load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain", "use_cc_toolcha
 load(":archs.bzl", "ARCHS", "arch_problem", "ptx_arch")
 
 # The flags of the C++ toolchain that also apply to kernels. They make outputs independent of the
-# build's folder, and objects suitable for a shared library.
+# build directory, and objects suitable for linking into a shared library.
 _FLAGS = [
     "-std=c++17",
     "-O2",
@@ -167,8 +167,8 @@ def _cuda_library_impl(ctx):
             pic_objects = depset(objects),
         ),
         linking_contexts = [dep.linking_context for dep in deps],
-        # A static constructor registers the fat binary. The linker would drop it, because nothing
-        # refers to it.
+        # A static constructor registers the fat binary. Otherwise, the linker would drop the object
+        # file, because nothing refers to it.
         alwayslink = True,
         disallow_dynamic_library = True,
     )

@@ -37,7 +37,7 @@ def _download(rctx, mirror, files):
     """Download files, {output: (pool path, sha256)}, from one mirror. Return an error or ""."""
     words = [
         _APT_HELPER,
-        # By default, apt run as root switches to a user that cannot write here.
+        # By default, apt run as root switches to a user that cannot write to this directory.
         "-oAPT::Sandbox::User=root",
         "download-file",
     ]

@@ -95,7 +95,7 @@ From either origin, the bytes must have the pinned hash.""",
         "strip_prefix": attr.string(),
         "urls": attr.string_list(doc = "URLs of the upstream file."),
     },
-    # APT_CONFIG is the location of apt's settings. PATH is omitted, so that a change to PATH does
-    # not trigger another download.
+    # APT_CONFIG is the path of apt's configuration file. PATH is omitted, so that a change to it
+    # does not trigger another download.
     environ = ["APT_CONFIG"],
 )

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests collectives with ranks that are threads. They rendezvous in a store and
-// connect over loopback.
+// Tests collectives. Each rank is a thread; the ranks rendezvous through a
+// store and connect over loopback.
 #include <cstdio>
 #include <exception>
 #include <memory>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The LAPACK routines that are not written in Fortran 77, and wrappers that
-// give OpenBLAS's complex dot products f2c's calling convention. LAPACK's
+// adapt OpenBLAS's complex dot products to f2c's calling convention. LAPACK's
 // documentation describes each routine.
 #include <complex.h>
 #include <float.h>

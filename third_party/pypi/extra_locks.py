@@ -111,7 +111,8 @@ def _lock(lines: Sequence[str], rows: Rows, base: Base, assigned: Collection[str
     packages = {
         key: rows[key]
         for key in keys - set(assigned)
-        # Repeat torch_google's row if it lacks the requirements of an extra that this lock needs.
+        # Repeat torch_google's row for a package if the row lacks requirements of an extra that
+        # this lock needs.
         if key not in base.rows or set(rows[key].requires) != set(base.rows[key].requires)
     }
     edges = {*roots, *(edge for row in packages.values() for edge in row.requires)}

@@ -90,7 +90,10 @@ def _from_directory(directory: Path | None) -> Pip | None:
 
 
 def _from_python3() -> Pip | None:
-    """Return the pip of the python3 on PATH, to run under this interpreter, or None."""
+    """Return the pip of the python3 on PATH, or None if it has no working pip.
+
+    The returned command runs that pip in this interpreter.
+    """
     ask = ["python3", "-c", "import pip; print(pip.__path__[0])"]
     with tempfile.TemporaryDirectory() as directory:
         try:

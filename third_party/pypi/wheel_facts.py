@@ -55,8 +55,8 @@ def unpacks_folder(source: bytes) -> bool:
 
     In a PAR, Python 3.11's `as_file` copies a file out of the archive, but raises
     IsADirectoryError for a folder. A call whose argument ends in a constant file name with a
-    suffix, such as `files("a") / "b.pem"`, does not count. Methods called `as_file` of modules that
-    do not use importlib's resources do not count either.
+    suffix, such as `files("a") / "b.pem"`, does not count. Neither do methods called `as_file`
+    in modules that do not use importlib.resources.
     """
     if b"as_file" not in source or not re.search(rb"importlib[._]|from importlib", source):
         return False

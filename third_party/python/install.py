@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Install the standard library and the plain interpreter.
 
-The new interpreter runs this script. Modules are left out if only CPython's own tests use them, or
-if they cannot work in a static program without a display or a terminal library.
+The newly built interpreter runs this script. Modules are left out if only CPython's own tests use
+them, or if they cannot work in a static program without a display or a terminal library.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def install_stdlib(library: pathlib.Path, variables: pathlib.Path, target: pathlib.Path) -> None:
-    """Create the contents of lib/python3.11: sources, data files, and the build's variables."""
+    """Create the contents of lib/python3.11: sources, data files and build variables."""
 
     def left_out(folder: str, names: list[str]) -> set[str]:
         drop = _LEFT_OUT_ANYWHERE

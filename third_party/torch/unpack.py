@@ -4,10 +4,11 @@
     unpack.py --wheel W --pin pin.json --patches DIR --seam DIR --out DIR [--wheel-only]
 
 The repository rule runs this script. The script writes DIR/site (torch, functorch, torchgen and the
-distribution's metadata) and DIR/SOURCE_INFO.json, where DIR is the value of --out. Every step
-checks its input, and the hash of the tree must equal the pinned hash, so `@torch` always consists
-of the same bytes. The importer computes the pinned hash with the same functions: `build_tree`
-writes the tree to disk; `patched_tree` and `tree_hash_of` do not.
+distribution's metadata) and DIR/SOURCE_INFO.json, where DIR is the value of --out. The seam is a
+set of modules with hooks, which are added to torch. Every step checks its input, and the hash of
+the tree must equal the pinned hash, so `@torch` always consists of the same bytes. The importer
+computes the pinned hash with the same functions: `build_tree` writes the tree to disk;
+`patched_tree` and `tree_hash_of` do not.
 
 With --wheel-only, the pin contains only the hash of the wheel, which, together with the patches,
 determines the tree. The CUDA wheel is pinned in this way, so that editing a patch does not require
@@ -285,8 +286,8 @@ class _Site:
     def absent(self, series: Series) -> frozenset[str]:
         """Return the paths that patches change and that are not in wheels (tests, C++ sources).
 
-        The paths are recorded in a file of the series, so that a path that is missing by mistake is
-        an error.
+        base.json in the series' directory records the paths, so that a path that is missing by
+        mistake is an error.
         """
         file = series.root / BASE
         if not file.is_file():

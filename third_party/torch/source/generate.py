@@ -17,8 +17,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-# Parts of the names of generated files that this build does not compile. Such files are for other
-# devices, or repeat the code of all shards in one file.
+# Substrings that occur in the names of generated files that this build does not compile. Such files
+# are for other devices, or repeat the code of all shards in one file.
 _NOT_COMPILED = ("CUDA", "XPU", "Everything", "c_shim_cuda", "templates/")
 _SOURCES = (".cpp", ".cu", ".c")
 

@@ -5,8 +5,9 @@
 
 The repository rule runs this script. The script patches the tree, deletes files that the build does
 not read, and moves the rest to OUT. It also deletes upstream's BUILD files, because the overlay is
-a single package. The patch series must apply exactly. The Python sources and the seam are copied to
-OUT/site, which then has the contents of a wheel, except for files that the build generates.
+a single package. The patch series must apply exactly. The Python sources and the seam (modules with
+hooks, which are added to torch) are copied to OUT/site, which then has the contents of a wheel,
+except for files that the build generates.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ load("//tools/par:par.bzl", "par_wheel")
 load(":lists.bzl", "NO_TEST_FILES", "TEST_FILES")
 
 # The directory of a file that lists the hashes of all test files. A PAR unpacks a wheel to a
-# directory named by a hash of its data files. Modules are not data files, but the list changes with
-# them.
+# directory named after a hash of its data files. Modules are not data files, but the list changes
+# with them.
 _INFO = "torch_tests.dist-info"
 
 def _torch_tests_impl(ctx):

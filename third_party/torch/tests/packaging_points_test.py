@@ -62,7 +62,7 @@ def test_sources_are_named_py() -> None:
 
 
 def test_dynamo_skips_its_own_code_and_no_other() -> None:
-    """Dynamo's rules match because code objects and modules have the same file names."""
+    """Dynamo's skip rules match, because code objects have the file names of their modules."""
     from torch._dynamo import eval_frame, trace_rules
 
     def skipped(function: Callable[..., object]) -> bool:
