@@ -93,7 +93,7 @@ def _of_wheels(options: argparse.Namespace) -> Workshop:
 
 
 def _carried(title: str, shop: Workshop, rounds: int) -> list[results.Figure]:
-    """Compare the engine with `git am -3` only."""
+    """Compare the engine with `git am -3`, but not with quilt."""
     samples, _ = _interleaved(shop, [shop.engine("carry", "v2"), shop.git_am()], rounds)
     return _printed(title, samples, "git am -3")
 

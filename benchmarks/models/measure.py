@@ -59,7 +59,10 @@ class Worker:
             )
 
     def ask(self, request: Mapping[str, Any], *, limit: float) -> dict[str, Any]:
-        """Return the answer to a request. Raises WorkerError on a crash or timeout (`limit`)."""
+        """Return the answer to a request. Raises WorkerError on a failure, crash or timeout.
+
+        `limit` is the timeout in seconds.
+        """
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
@@ -114,7 +117,7 @@ def group_rows(
     log: Path,
     scratch: Path,
 ) -> Iterator[Row]:
-    """Measure a model in several programs, alternating each with the same process of torch."""
+    """Measure a model in several programs, alternating each with the same torch process."""
     expected = {"prepare": str(scratch / "expected.pt")}
     base = Worker(commands[BASE], log=log, scratch=scratch / BASE)
     try:
@@ -183,7 +186,7 @@ def _row(key: Key, verdict: Verdict, cause: str = "", **numbers: float) -> Row:
 
 
 def _environment(scratch: Path) -> dict[str, str]:
-    """Return a worker's environment variables, so that it finds no program in a compile cache."""
+    """Return a worker's environment variables, with compile caches disabled or empty."""
     return {
         **environment(1),
         "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",

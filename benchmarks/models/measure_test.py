@@ -9,7 +9,7 @@ from benchmarks.models.measure import Limits, group_rows
 from benchmarks.models.row import Row, Verdict
 
 _LIMITS = Limits(rounds=3, seconds=0.01, limit=60)
-# A worker whose arguments are the difference and the seconds per run that it reports.
+# A worker whose arguments are the difference and the time per run, in seconds, that it reports.
 _WORKER = """
 import json, sys
 difference, *seconds = sys.argv[1:]

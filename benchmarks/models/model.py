@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model of the benchmark, and the keys of its rows."""
+"""A model in the benchmark, and the keys of its rows in the results.
+
+A program is a way to run a model, such as torch on the CPU or torchax.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +38,11 @@ class Work:
 
 @dataclass(frozen=True)
 class Model:
-    """A row of the zoo. `build` imports the library and creates the model with random weights.
+    """A model in the table of zoo/.
 
-    A tolerance is the largest relative error, in the L2 norm: `tolerance` for outputs and losses,
-    `update_tolerance` for the change in all parameters in the first step.
+    `build` imports the library and creates the model with random weights. A tolerance is the
+    largest relative error, in the L2 norm: `tolerance` for outputs and losses, `update_tolerance`
+    for the change in all parameters in the first step.
     """
 
     library: str
@@ -70,7 +74,7 @@ class Key:
 
 
 def keys(models: Mapping[str, Model]) -> Iterator[Key]:
-    """Yield the keys of all rows, model by model, so that an interrupted run covers both kinds."""
+    """Yield the keys of all rows, model by model, so that an interrupted run has both kinds."""
     for name in models:
         for kind in KINDS:
             for program in PROGRAMS:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write TABLE.md and its pictures from the newest results of this benchmark.
+"""Write TABLE.md and its charts from the newest results of this benchmark.
 
 python3 -m benchmarks.models.page            write them
 python3 -m benchmarks.models.page --check    fail if a file is out of date; write nothing
@@ -62,7 +62,7 @@ def outdated(run: results.Results, room: Path) -> dict[str, str]:
 
 
 def files(run: results.Results) -> dict[str, str]:
-    """Return the page and its pictures, by name."""
+    """Return the texts of the page and its charts, keyed by file name."""
     rows = rows_of(run)
     kinds = [kind for kind in KINDS if any(row.kind == kind for row in rows)]
     pictures = {"means.svg": _means(rows, kinds)}

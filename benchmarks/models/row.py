@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A row of results, and the file that a run writes after each row."""
+"""A row of results, and the results file, which a run rewrites after each row."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Row:
     """The cost of a run (inference or a training step) of a model in a program.
 
     `cpu_seconds` and `wall_seconds` are medians over the rounds. `ratio` is the median of the CPU
-    time ratios to `torch` within each round. `start_cpu` and `start_wall` are the seconds until
-    nothing more is compiled. `load` is the machine's load average after the row.
+    time ratios to `torch` within each round. `start_cpu` and `start_wall` are the times,
+    in seconds, until nothing more is compiled. `load` is the machine's load average after the row.
     """
 
     model: str

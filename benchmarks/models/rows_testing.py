@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of results for tests."""
+"""Sample rows of results, for tests."""
 
 from __future__ import annotations
 

@@ -45,10 +45,10 @@ class TorchProgram:
         self.run = self._step if kind == TRAIN else self._infer
 
     def results(self) -> dict[str, torch.Tensor]:
-        """Return the tensors that every program must compute, on the CPU.
+        """Return, as CPU tensors, the results that are compared between programs.
 
-        They are the output, or the losses of the first steps and the change of the parameters in
-        the first one.
+        They are the output, or the losses of the first steps and the change in the parameters in
+        the first step.
         """
         if self.run == self._infer:
             with torch.no_grad():

@@ -25,9 +25,9 @@ class Peer:
 
     `caches` lists the directories that a cold start fills. The program must print exactly
     `expected`. If `interpreter` is true, the first word of the command is an interpreter that
-    accepts `-c`. If `children` is true, the program prints one more line, with the CPU seconds and
-    peak KiB of its child processes, and the sample contains these numbers instead of the program's
-    own.
+    accepts `-c`. If `children` is true, the program prints one more line, with the CPU time in
+    seconds and the peak memory in KiB of its child processes, and the sample contains these numbers
+    instead of the program's own.
     """
 
     name: str
@@ -109,7 +109,7 @@ def start(peer: Peer) -> Sample:
 
 
 def _split_last_line(output: bytes) -> tuple[bytes, float, int]:
-    """Split off the last line, which contains the CPU seconds and peak KiB of the child processes.
+    """Split off the last line, which contains the CPU time and peak memory of the child processes.
 
     If that line is missing, append a note, so that the output differs from any expected output.
     """

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run the program as a module or in a child process: `starts.py KIND`.
 
-If KIND starts a child process, a second output line shows the child's CPU seconds and peak KiB.
+If KIND starts a child process, a second output line shows the child's CPU time in seconds and its
+peak memory in KiB.
 """
 
 from __future__ import annotations

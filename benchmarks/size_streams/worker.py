@@ -20,7 +20,7 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
 from benchmarks.size_streams.model import VOCABULARY, Llama
 
-# The number of warm-up steps, during which programs that support only one size are compiled.
+# The number of warm-up steps. At first, compilers may generate code that supports a single size.
 WARM = 16
 PEERS = ("torch", "inductor", "strict", "fused", "compiled", "compile")
 

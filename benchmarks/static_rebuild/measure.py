@@ -55,7 +55,7 @@ def rebuilds(clone: Clone, edits: Sequence[Edit], *, rounds: int) -> Iterator[Fi
 
 
 def cold(source: Path, work: Path, options: Sequence[str]) -> Iterator[Figure]:
-    """Yield the cost of fetching and loading, then that of a build with an empty cache.
+    """Yield the cost of fetching and loading everything, then that of a build with an empty cache.
 
     Delete all outputs at the end.
     """

@@ -19,7 +19,7 @@ _PARENT, _USER, _SYSTEM, _CHILDREN_USER, _CHILDREN_SYSTEM, _RESIDENT = 1, 11, 12
 
 @dataclass(frozen=True)
 class Cpu:
-    """The CPU seconds of a process and, in `children`, of its descendants that have exited."""
+    """The CPU time, in seconds, of a process and, in `children`, of its exited descendants."""
 
     own: float
     children: float
@@ -37,7 +37,7 @@ def cpu(pid: int) -> Cpu:
 
 
 def resident_below(pid: int) -> list[float]:
-    """Return the resident MiB of each descendant of `pid`."""
+    """Return the resident memory, in MiB, of each descendant of `pid`."""
     parents: dict[int, list[int]] = {}
     resident: dict[int, float] = {}
     for entry in _PROC.iterdir():

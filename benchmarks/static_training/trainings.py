@@ -20,7 +20,7 @@ _WARM = 3
 
 @dataclass(frozen=True)
 class Cost:
-    """The CPU and wall-clock seconds of one epoch or step, and the last loss."""
+    """The CPU and wall time of one epoch or step, in seconds, and the last loss."""
 
     cpu: float
     wall: float

@@ -26,7 +26,7 @@ WARM_RUNS = 3
 
 @dataclass(frozen=True)
 class FirstSteps:
-    """The seconds of the process that fills the cache (cold), and of later processes (warm)."""
+    """The times of the process that fills the cache (cold) and of later ones (warm), in seconds."""
 
     peer: str
     cold_cpu: float

@@ -3,7 +3,8 @@
 
 Usage: `python3 -m benchmarks.tpu_eager.worker PEER`. Requests and responses are lines of JSON. A
 request is `{"case", "seconds"}`. A response is `{"error"}`, or `{"cpu", "wall", "count", "value"}`
-with the seconds of one run. The value is the result of the third run: a loss or a sum of logits.
+with the CPU and wall time of one run, in seconds, and the number of runs. The value is the result
+of the third run: a loss or a sum of logits.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ import torch
 from benchmarks.tpu_eager.cases import CASES, Case
 from benchmarks.tpu_eager.torch_peers import SETTINGS, Torch
 
-# The number of operators issued in a row. Fused mode only records this many: it starts to run
-# operators only after it has recorded more.
+# The number of operators issued in a row. Fused mode records this many without running any: it
+# starts to run operators only after it has recorded more.
 _BURST = 48
 # The number of warm-up runs. The result of the last one must be the same in all programs.
 _WARM = 3

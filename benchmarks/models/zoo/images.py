@@ -31,7 +31,7 @@ def _image(library: str, name: str, batch: int, size: int, **settings: Any) -> M
     return Model(library, name, partial(_work, library, name, batch, size, settings))
 
 
-# The arguments: the number of images, and their height and width.
+# The integer arguments are the number of images per batch, and their height and width.
 MODELS = (
     _image("timm", "resnet18", 4, 96),
     _image("timm", "vit_tiny_patch16_224", 2, 224, depth=6),
