@@ -72,7 +72,7 @@ def build(config: Path, pages: Sequence[Path], output: Path) -> list[str]:
 def name_repository_files(markdown: str) -> str:
     """Replace each link to a file outside docs/ with the file's path.
 
-    The site does not contain these files, and no URL is right for every clone of the repository.
+    The site does not contain these files, and no URL is valid for every clone of the repository.
     """
     return "\n".join(
         line if code else _REPOSITORY_LINK.sub(_path, line)

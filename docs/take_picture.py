@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Take a picture of the top of an HTML page with a headless browser, as a small PNG.
+"""Take a screenshot of the top of an HTML page with a headless browser, as a small PNG.
 
 take_picture.par --browser=/usr/bin/chromium --height=1200 PAGE.html PICTURE.png
 """
@@ -20,7 +20,7 @@ _SECONDS = 120
 
 
 class PictureError(Exception):
-    """The browser failed, or the picture is too large."""
+    """The browser failed, or the screenshot is too large."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -39,9 +39,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def take(browser: Path, page: Path, picture: Path, height: int) -> None:
-    """Write a picture of the page's top `height` pixels, with few colors.
+    """Write a screenshot of the page's top `height` pixels, with few colors.
 
-    Raises PictureError if the browser fails, or if the picture exceeds LIMIT.
+    Raises PictureError if the browser fails, or if the screenshot exceeds LIMIT bytes.
     """
     from PIL import Image
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that pictures of pages are small, with a stand-in for the browser."""
+"""Test that screenshots are small, with a stand-in for the browser."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from PIL import Image
 from docs import take_picture
 
 _ROOM = Path(__file__).parent
-# Copies the given file to its screenshot, and writes its arguments next to it.
+# Copies `source` to the path in --screenshot, and writes its arguments next to `source`.
 _BROWSER = """\
 #!/bin/sh
 for argument in "$@"; do

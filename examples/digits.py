@@ -34,7 +34,7 @@ class DataError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Digits:
-    """Images, float32 [n, 1, 8, 8] in 0..1 (0 is paper), and their labels, int64 [n] in 0..9."""
+    """Images, float32 [n, 1, 8, 8] in 0..1 (0 is white), and their labels, int64 [n] in 0..9."""
 
     images: torch.Tensor
     labels: torch.Tensor

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Train on handwritten digits in several processes, with the libraries of torch_google.
+"""Train on handwritten digits in several processes, with torch_google's libraries.
 
 After each epoch, the first worker saves a checkpoint in memory. At the end, it saves the last
 checkpoint to --output, which may be any path that torch_google.gfile supports.

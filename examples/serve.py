@@ -92,7 +92,7 @@ def _serve() -> None:
 
 
 def _from_here(path: str) -> str:
-    """Resolve `path` in the user's working directory, which differs from ours under `bazel run`."""
+    """Resolve `path` in the user's working directory, because `bazel run` uses a different one."""
     if ":" in path:  # a URL or a function
         return path
     return os.path.join(os.environ.get("BUILD_WORKING_DIRECTORY", ""), path)

@@ -123,7 +123,7 @@ def _train_with_progress(
 
 
 def _from_here(path: str) -> pathlib.Path:
-    """Resolve `path` in the user's working directory, which differs from ours under `bazel run`."""
+    """Resolve `path` in the user's working directory, because `bazel run` uses a different one."""
     return pathlib.Path(os.environ.get("BUILD_WORKING_DIRECTORY", ""), path)
 
 
