@@ -11,9 +11,9 @@ source_archive = _source_archive
 
 # Debian's tarball is identical to upstream's if `debian_sha256` equals `sha256`. Otherwise Debian
 # removed files that it may not distribute, none of which the build compiles. A pin without `urls`
-# is fetched only from Debian. `version` is for METADATA, if the folder's name does not contain the
-# version. `licences` lists the files of the licence that we chose, if a project offers several.
-# `licence_comment` names a source file whose first comment is the licence.
+# is fetched only from Debian. `version` is for METADATA, if the name of the archive's top-level
+# folder does not contain the version. `licences` lists the files of the licence that we chose, if a
+# project offers several. `licence_comment` names a source file whose first comment is the licence.
 _SOURCES = {
     "abseil": dict(
         licences = ["LICENSE"],
