@@ -26,7 +26,7 @@ class RunFailed(RuntimeError):
 
 @dataclass(frozen=True)
 class Cost:
-    """The wall and CPU time of one process and its children, in seconds, and their peak memory."""
+    """Wall and CPU times in seconds of a process and its children, and the peak memory in MiB."""
 
     wall: float
     cpu: float

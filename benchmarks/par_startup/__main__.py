@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the start-up of a PAR with that of programs from other tools; see README.md."""
+"""Compare the start-up of a PAR with that of programs packed by other tools; see README.md."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ class _Benchmark:
 def _compare(
     case: str, peer: str, our_loads: list[tuple[Load, float]], peer_loads: list[tuple[Load, float]]
 ) -> list[results.Figure]:
-    """Return figures for the time and CPU time per request, and for two latency percentiles."""
+    """Return figures for the wall and CPU time per request, and for two latency percentiles."""
 
     def figure(name: str, seconds: Callable[[Load], float]) -> results.Figure:
         return results.Figure(

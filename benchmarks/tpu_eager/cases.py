@@ -15,8 +15,8 @@ class Case:
     """A case, and the programs (`peers`) that run it. Ratios are relative to the first program.
 
     The kinds are train (one step with its optimizer, including reading the loss), infer, add
-    (`x + y` of 8x8 matrices) and record (like add, but only the CPU time of the issuing thread).
-    `unit` is the unit of the printed times, in seconds.
+    (`x + y` of 8x8 matrices) and record (like add, but measures only the CPU time of the issuing
+    thread). `unit` is the unit of the printed times, in seconds.
     """
 
     name: str

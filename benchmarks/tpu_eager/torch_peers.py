@@ -13,7 +13,7 @@ import torch
 from benchmarks.tpu_eager.models import workload
 
 # The device of each program, its eager mode, and the part of a training step that is compiled:
-# nothing, the model, the step without zero_grad (whole), or all of it with compile_step (program).
+# nothing, the model, the step except zero_grad (whole), or the full step by compile_step (program).
 SETTINGS: dict[str, tuple[str, str | None, str]] = {
     "torch": ("cpu", None, ""),
     "inductor": ("cpu", None, "model"),

@@ -124,7 +124,7 @@ def _speech_transformer() -> Work:
 
 
 class Waves(nn.Module):
-    """demucs: strided convolutions over samples with gated linear units, and their inverse."""
+    """demucs: strided convolutions with gated linear units, then transposed convolutions."""
 
     def __init__(self, channels: int = 24) -> None:
         super().__init__()
