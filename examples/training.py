@@ -50,9 +50,9 @@ def usable_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
         works = torch.ones(1, device=device).add(1).item() == 2
-    # The error for an unusable device depends on the backend. torch.device() and meta tensors raise
-    # RuntimeError. A build of torch without CUDA raises AssertionError. If a device needs a module
-    # that is missing, torch raises ImportError.
+    # The error for an unusable device depends on the backend. torch.device() and reading a meta
+    # tensor raise RuntimeError. A build of torch without CUDA raises AssertionError. If a device
+    # needs a module that is missing, torch raises ImportError.
     except (RuntimeError, AssertionError, ImportError) as error:
         raise TrainingError(
             f"--device={name}: this program cannot compute there ({_first_sentence(error)}). "
