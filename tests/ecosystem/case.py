@@ -89,7 +89,7 @@ class Run:
         return value
 
     def compiled(self, function: _F) -> _F:
-        """Return a function or module, compiled with torch.compile if this run compiles."""
+        """Return a function or module, compiled by torch.compile if the run asks for it."""
         if not self.compiles:
             return function
         compiled: Any = torch.compile(function)

@@ -280,7 +280,7 @@ class BucketedProgram:
         )
 
     def _dims(self, scope: SizeScope, meta: torch.Tensor) -> list[Any]:
-        """Return the dimensions of an input, with an extent for each factor of a size."""
+        """Return the dimensions of an input, with an `Extent` for each factor of a product size."""
         return [factored(scope, size, self._neighbors) for size in meta.shape]
 
     def _packed(

@@ -48,8 +48,8 @@ py::list names_of(const std::vector<c10::ScalarType>& dtypes) {
   return names;
 }
 
-// Returns the caller's Python frames, or an empty vector if the thread runs no
-// Python code.
+// Returns the caller's Python frames, or an empty vector if the thread is not
+// running Python code.
 std::vector<std::pair<PyObject*, int>> frames() {
   std::vector<std::pair<PyObject*, int>> found;
   PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());

@@ -249,7 +249,7 @@ class Stream(StreamBase):
 
 
 class Event(torch.Event):
-    """A point in a stream, which covers all values that existed when the event was recorded.
+    """An event in a stream. It completes when all values issued before its recording are ready.
 
     The constructor returns a torch.Event, because elapsed_time accepts no other type.
     """
