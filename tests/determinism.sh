@@ -23,8 +23,8 @@ readonly target source work
 build() {
   local clone="$1"
   rm -rf "${clone}"
-  # Unset the variables of a calling git hook, because git would check out the clone in
-  # GIT_WORK_TREE.
+  # Unset the variables that git sets for hooks. Otherwise, git would check out the clone in
+  # GIT_WORK_TREE if a hook runs this script.
   env -u GIT_DIR -u GIT_WORK_TREE -u GIT_INDEX_FILE git clone --quiet "${source}" "${clone}"
   local bazel=(./bazelw --output_base="${clone}.output")
   (

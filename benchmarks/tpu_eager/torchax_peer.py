@@ -16,7 +16,7 @@ from benchmarks.tpu_eager.updates import OPTIMIZERS, UPDATES, zeros
 
 
 class Torchax:
-    """The workloads in torchax, which needs its own process, because it renames PrivateUse1."""
+    """Runs the workloads on torchax. It needs its own process, because it renames PrivateUse1."""
 
     def __init__(self) -> None:
         with overloads_that_are_gone():

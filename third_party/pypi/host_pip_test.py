@@ -14,7 +14,7 @@ import pytest
 from third_party.pypi import host_pip
 
 # A fake apt-get. `update` succeeds. `download` fails if FAKE_LISTS is `dead`; if it is `none`,
-# `download` succeeds only with private package lists.
+# `download` succeeds only if the caller sets its own directory of package lists.
 _APT_GET = """#!/bin/sh
 echo "$*" >>"$FAKE_LOG"
 case "$*" in

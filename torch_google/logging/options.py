@@ -38,7 +38,7 @@ def define_flags() -> None:
 
     If Abseil's C++ library is linked in, also define its flags `--minloglevel` and `--vmodule`.
     Call this before flags are parsed. Abseil's own flags (`--verbosity`, `--logger_levels`,
-    `--log_dir`, ...) apply to the whole stream.
+    `--log_dir`, ...) apply to the records of all libraries.
     """
     if _DIRECTORY in FLAGS:
         return

@@ -249,7 +249,7 @@ class Fusion:
         return [externals[index] for index in range(len(externals))]
 
     def _reusable(self, externals: Sequence[tuple[Any, int]]) -> tuple[int, ...]:
-        """Return the donated externals whose buffers the results can reuse.
+        """Return the donated inputs of the trace whose buffers the results can reuse.
 
         JAX matches donated buffers and results with the same spec (shape, dtype and sharding) in
         order. A tensor's old buffer must be matched with its next value. If another result got the

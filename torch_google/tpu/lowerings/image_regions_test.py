@@ -237,7 +237,7 @@ def _mapping() -> torch.Tensor:
 
 
 def _indices(x: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """Return the index of each value in its image, or -1 for 0, the value of empty bins."""
+    """Return each value's index in its image, or -1 if the bin is empty, so its value is 0."""
     indices = torch.full(values.shape, -1, dtype=torch.int32)
     for box, channel, i, j in torch.cartesian_prod(*map(torch.arange, values.shape)).tolist():
         image = x[int(_ROIS[box, 0]), channel].flatten()

@@ -155,7 +155,7 @@ class _Fusion:
         )
 
     def _written_in_place(self) -> Iterator[Instruction]:
-        """Yield the updates in the results, looking through tuples and one-operand instructions."""
+        """Yield the writes that produce the results, looking through tuples and unary operators."""
         pending = [i for i in self.computation.values() if i.is_root]
         while pending:
             instruction = pending.pop()

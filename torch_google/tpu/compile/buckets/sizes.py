@@ -116,7 +116,7 @@ class SizeScope:
         self._equal: set[tuple[sympy.Expr, sympy.Expr]] = set()
 
     def within(self, values: Mapping[Any, Any]) -> SizeScope:
-        """Return a scope with other values that shares this scope's recorded assumptions."""
+        """Return a scope that has the given values and shares this scope's recorded assumptions."""
         scope = SizeScope(self.buckets, self._fixed, values)
         scope._extents, scope._equal = self._extents, self._equal
         return scope
