@@ -77,12 +77,18 @@ _LACKING = "Compiling a.cpp failed: Action type CppCompile is not allowed to run
 def _run(
     clone: pathlib.Path, *, fail: str = "-", caches: str = _LACKING, program: str = _PROGRAM
 ) -> tuple[int, list[str]]:
+    """Return the exit status and the lines printed. Programs in `clone`/programs replace others."""
     reader, writer = os.pipe()  # a stdin that never ends, like a terminal
     try:
         done = subprocess.run(
             [clone / program],
             cwd="/",
-            env={**os.environ, "FAIL": fail, "CACHES": caches},
+            env={
+                **os.environ,
+                "FAIL": fail,
+                "CACHES": caches,
+                "PATH": f"{clone}/programs:{os.environ['PATH']}",
+            },
             stdin=reader,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -115,6 +121,18 @@ def test_runs_the_commands_of_the_readme(clone: pathlib.Path) -> None:
         "test",
     ]
     assert sum("exit status 0 after" in line for line in lines) == 8
+
+
+@pytest.mark.parametrize(("free", "warns"), [(15_999, True), (16_000, False)])
+def test_warns_at_the_start_if_a_cold_run_does_not_fit(
+    clone: pathlib.Path, free: int, warns: bool
+) -> None:
+    _script(clone / "programs/df", f"#!/bin/bash\nprintf 'Avail\\n{free}\\n'\n")
+    code, lines = _run(clone)
+    assert code == 0
+    warning = f"has {free} MB of disk free. A cold run needs 16000 MB; free some first"
+    assert (warning in lines[0]) == warns
+    assert sum(line.endswith(f"; {free} MB of disk free") for line in lines) == 8
 
 
 def test_says_before_the_last_line_what_ran_and_what_did_not(clone: pathlib.Path) -> None:
@@ -182,7 +200,8 @@ def test_bazel_that_does_not_start(clone: pathlib.Path) -> None:
         (
             "all",
             "static: every object of torch is in a cache",
-            "//third_party/torch/source/tests //tests/static/... //tests/upstream:smoke",
+            "//third_party/torch/source/tests //tests/static/... //tests/upstream:smoke "
+            "//torch_google/tpu/...",
         ),
         (
             _LACKING,
