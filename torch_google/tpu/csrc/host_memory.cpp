@@ -7,7 +7,6 @@
 
 #include <cstdlib>
 #include <memory>
-#include <new>
 
 namespace torch_google::tpu {
 
@@ -16,9 +15,9 @@ at::Tensor host_empty(at::IntArrayRef sizes, at::ScalarType dtype) {
                      c10::elementSize(dtype);
   size_t room = bytes + c10::gAlignment;
   void* const block = std::malloc(room);
-  if (block == nullptr) {
-    throw std::bad_alloc();
-  }
+  TORCH_CHECK_WITH(OutOfMemoryError, block,
+                   "tpu: torch.distributed: the host has no memory for ", bytes,
+                   " bytes. Use smaller tensors, or fewer ranks on this host");
   void* data = block;
   std::align(c10::gAlignment, bytes, data, room);
   return at::from_blob(

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 
 import pytest
 
@@ -54,6 +55,30 @@ print(max(faults[2:]))
 dist.destroy_process_group()
 """
 
+# The result of the collective does not fit into the address space. Blocks of its size are mapped,
+# so no free block of the heap can take it. Prints the error, and a later result of the same group.
+_NO_MEMORY = """
+import resource
+import torch
+import torch.distributed as dist
+import torch_google.tpu
+torch_google.tpu.autoload()
+dist.init_process_group("tpu", store=dist.HashStore(), rank=0, world_size=1)
+large, small = torch.ones(1 << 26, device="tpu"), torch.ones(5, device="tpu")
+dist.all_reduce(small)
+torch.tpu.synchronize()
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), resource.RLIM_INFINITY))
+try:
+    dist.all_reduce(large)
+except torch.OutOfMemoryError as error:
+    print(error)
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+dist.all_reduce(small)
+print(small.tolist())
+dist.destroy_process_group()
+"""
+
 
 def faults(
     mebibytes: int = 48, named: str | None = "cpu", program: str = _PROGRAM, **variables: str
@@ -61,14 +86,18 @@ def faults(
     prefixes = ("MALLOC_", "GLIBC_", "TORCH_TPU_KEEP_HEAP", "TORCH_TPU_PLATFORM", "JAX_PLATFORMS")
     known = {k: v for k, v in os.environ.items() if not k.startswith(prefixes)}
     environ = known | ({"TORCH_TPU_PLATFORM": named} if named else {}) | variables
+    return int(_output(program, environ, str(mebibytes)))
+
+
+def _output(program: str, environ: Mapping[str, str], *arguments: str) -> str:
     run = subprocess.run(
-        [sys.executable, "-c", program, str(mebibytes)],
+        [sys.executable, "-c", program, *arguments],
         env=environ,
         capture_output=True,
         text=True,
         check=True,
     )
-    return int(run.stdout)
+    return run.stdout
 
 
 @pytest.mark.full
@@ -81,6 +110,13 @@ def test_what_is_freed_is_used_again(mebibytes: int) -> None:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's malloc is of Linux")
 def test_a_collective_uses_the_memory_of_the_value_that_it_replaces() -> None:
     assert faults(16, program=_COLLECTIVE) < 1000
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="it reads /proc")
+def test_a_collective_without_memory_for_its_result_is_an_error() -> None:
+    error, result = _output(_NO_MEMORY, {**os.environ, "TORCH_TPU_PLATFORM": "cpu"}).splitlines()
+    assert "the host has no memory for 268435456 bytes. Use smaller tensors" in error
+    assert result == "[1.0, 1.0, 1.0, 1.0, 1.0]"
 
 
 @pytest.mark.full
