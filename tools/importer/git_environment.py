@@ -16,7 +16,7 @@ from contextlib import contextmanager
 _KEPT = re.compile(
     # Network access and prompts for credentials.
     r"GIT_(SSH|SSH_COMMAND|SSH_VARIANT|PROXY_COMMAND|ASKPASS|SSL_\w+|HTTP_\w+|CURL_\w+"
-    # The user's settings, which only git commands with network access read (git_repo/client.py).
+    # The user's settings. Only git commands that use the network read them (git_repo/client.py).
     r"|CONFIG_GLOBAL|CONFIG_SYSTEM|CONFIG_NOSYSTEM|CONFIG_COUNT|CONFIG_KEY_\d+|CONFIG_VALUE_\d+"
     r"|CONFIG_PARAMETERS"
     # Author and committer of a commit.

@@ -113,12 +113,12 @@ class SelectedSnapshot:
 
 
 def whole(snapshot: Snapshot) -> Snapshot:
-    """Return the full snapshot behind `snapshot`, or `snapshot` itself if it is complete."""
+    """Return the full snapshot that `snapshot` selects files from, or else `snapshot` itself."""
     return snapshot.below if isinstance(snapshot, SelectedSnapshot) else snapshot
 
 
 def ours_in(snapshot: Snapshot, path: str) -> str | None:
-    """Return the path of upstream's `path` in `snapshot`, or None if it is not selected."""
+    """Return our path for upstream's `path`, or None if `snapshot` does not select the file."""
     return snapshot.ours(path) if isinstance(snapshot, SelectedSnapshot) else path
 
 

@@ -13,7 +13,7 @@ import pytest
 
 _START = Path(__file__).parents[1] / "import.py"
 
-# A fake bazelw, which prints to stdout and stderr, builds a program, and writes its start script.
+# A fake bazelw. It prints to stdout and stderr, builds a program, and writes a script to start it.
 _BAZELW = """#!/bin/sh
 echo "Bazel's words"
 echo "Bazel's other words" >&2

@@ -36,7 +36,7 @@ class FirstOrigin:
 
     @property
     def origins(self) -> dict[str, dict[str, str]]:
-        """Return the `origins` key for import.json; empty if each import must specify one."""
+        """Return `origins` for import.json; empty if each import must specify an origin."""
         return {self.kind: dict(self.settings)} if self.settings else {}
 
 

@@ -25,7 +25,7 @@ class Context:
 
 
 class Access(enum.Enum):
-    """The ways to access the workspace. A command module may set ACCESS; the default is WRITES."""
+    """How a command uses the workspace. A command module may set ACCESS; the default is WRITES."""
 
     READS = "reads"  # the command only reads, so others may run at the same time
     WRITES = "writes"  # the command runs alone, after main() has finished an interrupted write

@@ -87,7 +87,8 @@ def forecast_of(project: Project, news: News, report: Report, *, every: bool) ->
 def _newest_release(project: Project) -> str | None:
     """Return the newest release that has a patch series; None if no release has one.
 
-    A branch commit's series was rebased from a release's series, so never from a newer release.
+    The series of a branch commit was rebased from a release's series, so its starting point is not
+    newer than this release.
     """
     from tools.importer.origins import order_of
 
@@ -97,7 +98,7 @@ def _newest_release(project: Project) -> str | None:
 
 
 def target_of(series: Series, base: Base, options: str, snapshot: Snapshot) -> Target:
-    """Return a release to check. Patches that upstream merged and then reverted are applied."""
+    """Return the release to check, after applying the landed patches that upstream reverted."""
     watched = check_watched(series, base, snapshot)
     return Target(options, watched.tree(snapshot), tuple(watched.returned))
 

@@ -94,7 +94,10 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
 def _arrivals(
     args: argparse.Namespace, context: Context, source: Source, new: Snapshot
 ) -> dict[str, object]:
-    """Print and return the upstream commits since the old base, if --since is given."""
+    """Print the upstream commits since the old base, and return them as JSON data.
+
+    Return {} without --since, or if the old and new trees are not commits of a git branch.
+    """
     ref, url = new.pin.get("ref"), new.pin.get("url")
     old = source.base.commit if source.base else None
     if not args.since or not (isinstance(ref, str) and isinstance(url, str) and old and new.commit):

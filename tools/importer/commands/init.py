@@ -122,7 +122,7 @@ def _check_new(project: Project) -> None:
 def _selection(
     args: argparse.Namespace, upstream: Snapshot, first: FirstOrigin
 ) -> dict[str, object]:
-    """Return `include`, `exclude` and `move`, as given or as proposed from upstream's tree."""
+    """Return `include`, `exclude` and `move` from the arguments or, if omitted, as proposed."""
     moves = dict(first.moves)
     for text in args.move or ():
         old, equals, new = text.partition("=")

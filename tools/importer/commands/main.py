@@ -141,7 +141,7 @@ def _run(argv: list[str], commands: Mapping[str, Loader], report: Report) -> Exi
 
 
 def _guarded(command: Command, args: argparse.Namespace, context: Context) -> ExitCode:
-    """Recover from an interrupted command, then run this one, holding the lock if it writes."""
+    """Recover from an interrupted command, then run this one; hold the lock if it writes files."""
     root, state = context.project.workspace, context.project.state
     access = getattr(command, "ACCESS", Access.WRITES)
     alone = access is not Access.READS and not context.dry_run

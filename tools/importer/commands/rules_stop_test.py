@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Imports stop at calls that no rule covers, and continue once rewrites.txt lists them."""
+"""Imports stop at calls that no rewrite rule covers, and continue once rewrites.txt lists them."""
 
 from __future__ import annotations
 

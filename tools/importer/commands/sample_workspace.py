@@ -69,7 +69,7 @@ class SampleWorkspace:
         return main(["--workspace", str(self.root), *arguments])
 
     def files(self) -> dict[str, bytes]:
-        """Return all files in the workspace, except the state of git and of the importer."""
+        """Return all files in the workspace, except those in `.git` and `.import`."""
         return {
             path.relative_to(self.root).as_posix(): path.read_bytes()
             for path in sorted(self.root.rglob("*"))

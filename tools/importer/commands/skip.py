@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""skip: omit the patch that needs manual resolution from the new series, and resume."""
+"""skip: resume without the patch that needs manual resolution; the new series omits it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run `undo` after each kind of command, even after a kill or later edits."""
+"""Run `undo` after each kind of command, even one that was killed, and after later edits."""
 
 from __future__ import annotations
 

@@ -117,8 +117,9 @@ def test_its_series_applies_strictly_to_the_release(label: str) -> None:
     assert apply_to_snapshot(series, snapshot)
 
 
-# Outcomes of the patches that change if a release's series is rebased back onto the build's
-# release. Patches that were resolved by hand need manual resolution again.
+# If a release's series is rebased back onto the build's release, most patches become the same as in
+# the build's series. These are the outcomes of the others. Patches that were resolved by hand need
+# manual resolution again.
 _BACK = {
     "v2.6.0": {
         "inductor-pass-hash.patch": Outcome.CONFLICT,
@@ -142,7 +143,7 @@ _BACK = {
 }
 
 
-# Patches that only the build from source needs, so the wheel's patch series omits them.
+# Outcomes of the patches that only a build from source needs, so the wheel's series omits them.
 _OF_SOURCES = {
     "v2.6.0": {
         "inductor-in-a-static-program.patch": Outcome.SUSPECTED,

@@ -55,7 +55,7 @@ class _Page(HTMLParser):
 
 
 def _every_outcome(word: str = "word") -> Table:
-    """Return a table of one patch with a release per outcome. All untrusted text is `word`."""
+    """Return a one-row table with a column for each outcome. All untrusted text is `word`."""
     releases = tuple(
         Release(f"{number} {word}", word, f"--tag {word}", {"kind": word})
         for number, _ in enumerate(Outcome)

@@ -18,9 +18,9 @@ Files = Mapping[str, Blob | None]
 
 
 def changed_patch(release: Release, index: int, header: bytes | None, edits: Files) -> bytes:
-    """Return the patch file `index`, updated for `edits` to its tree and a new `header`.
+    """Return the content of the patch at `index`, with a new `header` and the user's `edits`.
 
-    If `header` is None, the patch keeps its header. If there are no edits, the file is returned
+    If `header` is None, the patch keeps its header. If there are no edits, its diffs are copied
     unchanged. Raises UserError if the patch becomes empty, or if upstream's tree lacks files that
     the patch touches.
     """

@@ -82,9 +82,9 @@ def anew(project: Project, release: Release, wheel: Callable[[], Path]) -> Publi
 
 
 def _concerns_rules(release: Release, files: Mapping[str, bytes]) -> bool:
-    """Return whether a changed patch uses `__file__`.
+    """Return whether any of the changed patches uses `__file__`.
 
-    If none does, the caller skips the rewrite rules' checks, which read all of upstream's files
+    If not, the caller skips the rewrite rules' checks, which read all of upstream's files
     and therefore take longer than everything else.
     """
     changed: list[bytes] = []

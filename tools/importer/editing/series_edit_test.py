@@ -251,7 +251,10 @@ def test_a_header_alone_can_change(release: Release) -> None:
 def test_edits_away_from_other_patches_are_all_that_changes(
     tmp_path_factory: pytest.TempPathFactory, index: int, lines: list[tuple[int, int]]
 ) -> None:
-    """Edits remove or repeat lines that no other patch touches, and change nothing else."""
+    """Edit one patch, removing or repeating lines that no other patch touches.
+
+    The patched tree changes only in these lines.
+    """
     project = make_project(tmp_path_factory.mktemp("workspace"))
     release = make_release(
         project,

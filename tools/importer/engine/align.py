@@ -22,12 +22,12 @@ from tools.importer.engine.marks import Mark
 # If a gap between anchors has more pairs of lines than this, it counts as entirely rewritten. This
 # can turn a merge into a conflict, but never gives a wrong result.
 _GAP_PAIRS = 4_000_000
-# A range of more lines than this is first cut at unique runs of lines. A search for such a run
-# starts at every _CUT_EVERY-th line.
+# A range with more lines than this is first cut where both sides have the same unique run of lines.
+# The search for such runs starts at every _CUT_EVERY-th line.
 _LONG = 1000
 _CUT_EVERY = 64
-# The number of consecutive matching lines that a cut requires. The first of them, or the run as a
-# whole, must be unique.
+# A range is cut only where this many consecutive lines match. The first of these lines, or the run
+# as a whole, must be unique on both sides.
 _SAME_RUN = 8
 
 
@@ -186,7 +186,7 @@ def _blocks(pair: _Pair, start: int, stop: int, new_start: int, new_stop: int) -
 def _common_head(
     old: Sequence[Mark], new: Sequence[Mark], start: int, new_start: int, limit: int
 ) -> int:
-    """Return the number of matching lines that start at the two positions."""
+    """Return how many consecutive lines match, starting at the two positions."""
 
     def same(size: int, step: int) -> bool:
         position, new_position = start + size, new_start + size
@@ -198,7 +198,7 @@ def _common_head(
 def _common_tail(
     old: Sequence[Mark], new: Sequence[Mark], stop: int, new_stop: int, limit: int
 ) -> int:
-    """Return the number of matching lines that end at the two positions."""
+    """Return how many consecutive lines match just before the two positions."""
 
     def same(size: int, step: int) -> bool:
         position, new_position = stop - size, new_stop - size
@@ -228,10 +228,11 @@ def _longest(limit: int, same: Callable[[int, int], bool]) -> int:
 def _cuts(
     pair: _Pair, start: int, stop: int, new_start: int, new_stop: int
 ) -> list[tuple[int, int]]:
-    """Return pairs of positions at which both ranges have the same unique run of lines.
+    """Return the positions at which to cut both ranges, as (old, new) pairs.
 
-    Cutting long ranges there saves time: finding anchors needs a table of every line, but most
-    ranges between two cuts are identical.
+    The same run of lines starts at both positions, and it occurs only once on each side. Cutting
+    long ranges saves time: the search for anchors builds a table of all lines in a range, but most
+    of the shorter ranges are identical on both sides and need no anchors.
     """
     places = range(start + _CUT_EVERY, stop - _SAME_RUN, _CUT_EVERY)
     cuts: list[tuple[int, int]] = []
@@ -247,7 +248,7 @@ def _cuts(
                 cuts.append((index, new_index))
                 break
     if len(cuts) * 2 < len(places):
-        # Too few single lines are unique, but runs of lines may be.
+        # Too few lines are unique, but runs of several lines may be.
         runs = {tuple(pair.old[index : index + _SAME_RUN]) for index in places}
         once = _once(runs, pair.old[start:stop], start)
         new_once = _once(runs, pair.new[new_start:new_stop], new_start)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Enumerate all possible alignments of the old and new text of a short edit.
 
-An alignment chooses the old lines that the new text kept, as many as possible. Any one
-of several identical lines may be the one that was kept.
+An alignment pairs as many old lines as possible with equal new lines, in order. The paired lines
+were kept. Of several identical lines, any one may be the one that was kept.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CELLS = 200_000
 
 @dataclass(frozen=True)
 class Alignments:
-    """All alignments of `new` as an edit of `old`.
+    """All possible alignments of the texts `old` and `new`.
 
     `kept` maps old lines to their new indices, for lines that every alignment keeps at the same
     index.

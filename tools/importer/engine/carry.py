@@ -94,9 +94,9 @@ def carry(
     `decisions` contains the user's resolutions and skips, keyed by patch name. `new` already
     contains the patches before index `first`. With `keep_going`, a patch that needs manual
     resolution is skipped, and later patches are merged without it. `old` is the full tree of the
-    base, if available; it only adds text to conflicts. `settlements` contains stored conflict
-    resolutions, keyed by conflict hash. Raises UserError if the series does not apply to its
-    recorded base.
+    base, if available; it only supplies text to show in conflicts. `settlements` contains stored
+    conflict resolutions, keyed by conflict hash. Raises UserError if the series does not apply to
+    its recorded base.
     """
     work = _Work(series, base, new, decisions or {}, old, settlements or {})
     for patch in series.patches[:first]:
@@ -185,7 +185,7 @@ class _Work:
     def with_whereabouts(
         self, file: FileResult, hunks: Sequence[Hunk], files: Sequence[FileResult]
     ) -> FileResult:
-        """Add a note that says where upstream's tree now has the lines of a conflicting file."""
+        """Add a note that says where upstream moved the lines of a file with conflicts."""
         if file.outcome not in (Outcome.CONFLICT, Outcome.SUSPECTED, Outcome.FILE_GONE):
             return file
         others = {
@@ -273,7 +273,8 @@ class _Work:
     def look_for(self, path: str, new_path: str) -> tuple[str, Blob | None, str]:
         """Return the path to which upstream moved a file, the file there, and a note.
 
-        The patch's own new name is tried first. If no file matches, return `path`, None and a note.
+        The path to which the patch renames the file is tried first. If no file matches, return
+        `path`, None and a note.
         """
         if new_path != path and self.read(new_path) is not None:
             return new_path, self.read(new_path), "upstream has it under the patch's new name"

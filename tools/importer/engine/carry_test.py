@@ -351,7 +351,7 @@ def test_the_laws_on_any_upstream(
 def test_what_landed_is_never_put_in_twice(
     story: tuple[dict[str, str], list[tuple[str, dict[str, str]]]],
 ) -> None:
-    """If upstream's only changes are the patches, its tree stays unchanged or the merge stops.
+    """If upstream only merged all patches, importing it leaves its tree unchanged or stops.
 
     Not every patch counts as landed, because two patches that undo each other may both remain in
     the series. Lines are rarely repeated here, because a line such as `)` does not show which patch
@@ -451,7 +451,7 @@ def test_what_remains_of_a_patch_stays_though_one_file_is_unseen(tmp_path: Path)
 
 
 def test_from_an_origin_that_lacked_a_file(tmp_path: Path) -> None:
-    """If the base of its file is not recorded, a patch applies exactly, or the import stops."""
+    """If a file has no recorded base, its patch must apply exactly, or the import stops."""
     files: Texts = {"a.py": _TEXT, "csrc/c.h": _TEXT}
     scenario = make_scenario(tmp_path, files, {"p": dict.fromkeys(files, _PATCHED)})
     (tmp_path / "base.json").unlink()
@@ -501,7 +501,7 @@ def test_a_suspect_says_how_upstream_differs(tmp_path: Path) -> None:
 
 
 def test_memory_of_the_old_tree_changes_nothing(tmp_path: Path) -> None:
-    """If the old tree is available, it adds text to conflicts but never changes a result."""
+    """The old tree, if available, supplies text to show in conflicts but never changes a result."""
     for name, old, steps, upstream, _ in _CASES:
         scenario = _scenario(tmp_path / name, old, steps)
         new = DictSnapshot("new", over(scenario.old, upstream))

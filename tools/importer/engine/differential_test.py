@@ -89,7 +89,7 @@ def test_it_is_wrong_less_often_than_git_and_rarely_stops_where_git_is_right(
 
 
 def _wrong(counts: Counter[tuple[_Verdict, _Verdict]]) -> tuple[int, int]:
-    """Return the numbers of merges that the engine and git get silently wrong."""
+    """Return how many merges the engine gets silently wrong, and how many git does."""
     wrong = _Verdict.WRONG
     return (
         sum(count for (ours, _), count in counts.items() if ours is wrong),

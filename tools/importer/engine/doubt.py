@@ -89,7 +89,7 @@ def _stays(mark: Mark, ours: Text, theirs: Text, merge: Merge) -> bool:
 
 
 def _windows(base: Text, ours: Text, theirs: Text, merge: Merge) -> Iterator[tuple[_Window, Marks]]:
-    """Yield the windows around changes by both sides, each with its part of the merge result."""
+    """Yield each window in which both sides changed lines, with the merge result for it."""
     patched = [change for stretch in merge.stretches for change in stretch.theirs]
     upstream, patch = _Kept(merge.upstream, ours), _Kept(patched, theirs)
     size, end = len(base.marks), -1
@@ -140,7 +140,7 @@ class _Kept:
         return index == len(self._changes) or self._changes[index].start > line
 
     def passes(self, base: Text, line: int) -> bool:
-        """Return whether a kept line and a nearby one swapped places, so that one of them moved."""
+        """Return whether a kept line and a nearby one are in reverse order, so one has moved."""
         position = self._place(line)
         marks = self._text.marks
         above = set(base.marks[max(line - _NEAR, 0) : line])
@@ -261,12 +261,13 @@ def _agrees(
 ) -> bool:
     """Return whether merging upstream's changes `ours` with each item of `alike` gives `usual`.
 
-    `alike` contains the patch's alignments whose changes, once slid down, equal `settled`.
+    Each item of `alike` is the list of the patch's changes under one alignment. After sliding
+    insertions and deletions down, each of these lists equals `settled`.
     """
     if usual == part.ours:
         # If both sides have the same text, they made the same change, even if each may have kept a
-        # different one of several identical lines. If upstream changed more, its text does not show
-        # whether both removed the same lines, so compare all alignments.
+        # different one of several identical lines. If upstream also made other changes, its text
+        # does not show whether both sides removed the same lines, so compare all alignments.
         agreeing = [theirs for theirs in alike if _merged(part, ours, theirs) == usual]
         if not agreeing or part.ours == part.theirs:
             return bool(agreeing)
@@ -302,7 +303,11 @@ def _lines_between(part: _Window, one: Sequence[Change], other: Sequence[Change]
 
 
 def _slid_over(part: _Window, one: Sequence[Change], other: Sequence[Change]) -> set[Mark]:
-    """Return the base lines removed under only one alignment, and those that changes slide over."""
+    """Return the base lines by which two alignments differ.
+
+    These are the lines that only one alignment removes, and the lines between a change's position
+    under one alignment and under the other.
+    """
     return _lines_between(part, one, other) | {
         part.base[line]
         for mine, its in itertools.zip_longest(one, other)
@@ -356,7 +361,10 @@ def _clash(stretch: Stretch) -> _Clash | None:
 
 
 def _both(part: _Window, stretch: Stretch) -> list[Mark]:
-    """Return the lines of a range with both sides' changes applied, which must not overlap."""
+    """Return the lines of a range with the changes of both sides applied.
+
+    The changes must not overlap.
+    """
     out: list[Mark] = []
     position = stretch.start
     sides = [(change, part.ours) for change in stretch.ours]

@@ -21,9 +21,9 @@ from tools.importer.snapshot import SYMLINK, Blob
 class FileMerge:
     """The merge of one file. If it needs manual resolution, `after` contains conflict markers.
 
-    `inner` is the diff from the patch's version to upstream's. If the patch was merged without a
-    conflict, it is the diff from the old lines in its hunks to upstream's lines. `conflicts` are
-    the regions between conflict markers.
+    `inner` is the diff from the patch's version of the conflicting lines to upstream's. For a
+    3-way merge without conflicts, `inner` is the diff from the old lines in the patch's hunks to
+    upstream's lines. `conflicts` are the regions between conflict markers.
     """
 
     outcome: Outcome
@@ -164,7 +164,7 @@ def _outcome(
 
 
 def _merge_modes(base: str | None, ours: str | None, theirs: str | None) -> str | None:
-    """Return the merged mode; None if both sides changed it, to different modes."""
+    """Return the merged mode; None if the two sides changed it to different modes."""
     if ours == theirs or theirs == base or theirs is None:
         return ours
     return theirs if ours == base or ours is None else None

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Merge files with identical lines, whose hidden identities determine the correct result.
 
-A clean result must equal the result of applying the edits by line identity. The outcome may be
-`landed` only if upstream changed the same lines as the patch. Both must hold regardless of the
-alignment that the engine chooses.
+A line's identity is its position in the base (line_identity.py). A clean result must equal the
+result of applying the edits by line identity. The outcome may be `landed` only if upstream changed
+the same lines as the patch. Both must hold regardless of the alignment that the engine chooses.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def test_every_pair_of_edits_of_equal_blocks(block: str, count: int, ends: str) 
     "words", ["first a b X a b last", "a X a Y a last", "first a a X a a last"]
 )
 def test_every_pair_of_edits_of_equal_blocks_with_a_line_between(words: str) -> None:
-    """A side may remove one block and a line between two identical blocks.
+    """A side may remove one of two identical blocks, and the line between the blocks.
 
     Its text then does not show which of the blocks was removed.
     """
@@ -130,7 +130,7 @@ def test_edits_of_any_text_of_few_words(story: Story) -> None:
         return  # both sides insert at the same place, so the order is unknown
     verdict = _verdict(story)
     if verdict not in ("stop", "right"):
-        # Another alignment may produce the same text by choosing a different one of two identical
+        # Another alignment may produce the same text by choosing the other of two identical
         # lines. With that alignment, the whole patch must have landed, or the result must be
         # correct by line identity.
         assert any(
@@ -157,7 +157,7 @@ def _texts(*texts: str) -> list[bytes]:
     ],
 )
 def test_a_change_beside_equal_lines_that_landed(base: str, ours: str, theirs: str) -> None:
-    """Upstream has the change: other alignments only choose the other of two identical lines."""
+    """The patch has landed: alignments differ only in which of two identical lines is new."""
     assert carried(*_texts(base, ours, theirs)).outcome is Outcome.LANDED
 
 
@@ -178,7 +178,7 @@ def test_whole_files_that_are_at_hand_are_no_guess_either() -> None:
 
 
 def test_a_line_that_upstream_removed_may_be_copied_elsewhere() -> None:
-    """The patch keeps the line `one` and adds a copy elsewhere, so it did not move the line."""
+    """The patch keeps the line `one` and adds a copy elsewhere, so it does not move the line."""
     result = carried(*_texts("x one y z w", "x y z w", "x one y z one w"))
     assert not result.outcome.stops
     assert result.after is not None

@@ -202,7 +202,11 @@ def _loose(base: Text, ours: Text, upstream: Sequence[Change]) -> list[tuple[int
 
 
 def _covered(hunk: Hunk, loose: Sequence[tuple[int, int]], size: int) -> bool:
-    """Return whether an edit and its context are in a `loose` range, so its place is unclear."""
+    """Return whether the position of an edit is unclear.
+
+    This is the case if a range in `loose`, within which upstream's change can slide, contains the
+    edit and its context.
+    """
     first = hunk.old_index
     for edit in hunk.edits:
         start = max(min(first, first + edit.start - _HOLD), 0)
@@ -213,10 +217,10 @@ def _covered(hunk: Hunk, loose: Sequence[tuple[int, int]], size: int) -> bool:
 
 
 def _unclear(base: Text, ours: Text, hunk: Hunk, matches: Sequence[Match]) -> bool:
-    """Return whether the hunk's place depends only on repeated lines.
+    """Return whether only repeated lines show where the hunk belongs.
 
     This is the case if upstream has changed the number of copies of the hunk's old lines, and no
-    matching run around the hunk has a line that is unique on both sides.
+    run of matching lines that overlaps or adjoins the hunk has a line that is unique on both sides.
     """
     start, stop = hunk.old_index, hunk.old_index + len(hunk.old)
     block = base.marks[start:stop]

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Remove landed patches from upstream's tree, so that a later revert of one can be detected.
 
-If upstream contains a patch, merging it changes nothing. Merging its reverse produces upstream's
-tree as it would be without the patch. A patch from that tree to upstream's has landed as long as
-upstream keeps the change, and applies again as soon as upstream reverts it.
+If upstream contains a patch, merging the patch changes nothing, but merging its reverse produces
+upstream's tree without the patch. The landed patch is then stored as the diff from that tree to
+upstream's. Merging this diff into a later release changes nothing while upstream keeps the change.
+Once upstream has reverted the change, the diff applies again.
 """
 
 from __future__ import annotations
@@ -24,7 +25,11 @@ from tools.importer.snapshot import Blob, OverlaySnapshot, Snapshot
 
 @dataclass(frozen=True)
 class Landing:
-    """A landed patch: the bytes of its patch file, and its changes by path in upstream's tree."""
+    """A landed patch. `data` is the content of its patch file.
+
+    `steps` pairs each changed path in upstream's tree with the change to that file, or with None if
+    the base of the series lacks the file.
+    """
 
     patch: Patch
     data: bytes
@@ -84,7 +89,7 @@ def take_out(items: Sequence[Landing], new: Snapshot) -> Landings:
 
 
 def is_reverted(item: Landing, new: Snapshot) -> bool:
-    """Return whether `new` contains no part of the patch, so merging its reverse is a no-op."""
+    """Return whether upstream reverted the whole patch, so that `new` contains no part of it."""
     for path, step in item.steps:
         blob = new.read(path)
         if step is None or step.after is None or not _is_text(step):

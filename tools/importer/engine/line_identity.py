@@ -51,7 +51,7 @@ class Story:
 
     @property
     def landed(self) -> bool:
-        """Return whether upstream made every edit in the patch, on the same lines, or more."""
+        """Return whether upstream's edits include all of the patch's, on the same lines."""
         removed = _removed(self.upstream)
         return _removed(self.patch) <= removed and all(
             any(_has_new(mine, edit) for mine in self.upstream) for edit in self.patch if edit.new
@@ -85,10 +85,10 @@ class Story:
         return True
 
     def slid(self) -> Iterator[Story]:
-        """Yield variants of the test case in which the patch's removals are shifted without effect.
+        """Yield variants in which the patch removes other lines but results in the same text.
 
         For example, a function may be removed with the blank line above it or the one below it. In
-        each variant, the patch removes at least one of the lines that it removes in this test case.
+        each variant, the patch still removes at least one of the lines that it removes here.
         """
         removed = _removed(self.patch)
         for steps in itertools.product(range(-3, 4), repeat=len(self.patch)):

@@ -56,7 +56,7 @@ class Merge:
 
     @cached_property
     def story(self) -> Story:
-        """Return this merge as positional edits, from which the expected result follows."""
+        """Return this merge as edits by line position, which determine the expected result."""
         upstream, patch = (edits(self.base, side) for side in (self.ours, self.theirs))
         return Story(
             texts(self.base),
@@ -161,7 +161,7 @@ class _Maker:
         return f"    value_{self.chance.randrange(10**6)} = call(out)\n"
 
     def next_release(self, release: Version, patches: Sequence[tuple[Version, Version]]) -> Version:
-        """Return the next release, in which upstream has sometimes merged one of the patches."""
+        """Return the next release, in which upstream may have merged one of the patches."""
         if patches and self.chance.random() < 0.3:
             base, theirs = self.chance.choice(patches)
             release = Merge(base, release, theirs).result or release

@@ -27,7 +27,7 @@ def marks_of(lines: Iterable[bytes]) -> tuple[Mark, ...]:
 
 
 class _Marks(dict[bytes, Mark]):
-    """A cache of line hashes, because each patch to a file hashes all lines of the file."""
+    """A cache of line hashes. Without it, each patch to a file would hash all lines of the file."""
 
     def __missing__(self, line: bytes) -> Mark:
         mark = self[line] = mark_of(line)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Three-way merge of one file: upstream's changes and the patch's, relative to their base.
 
-The base may consist of only the hashes of its lines. Changes from the two sides conflict if they
+For the base, the hashes of its lines are enough. Changes from the two sides conflict if they
 overlap or are adjacent, unless they are identical or upstream's change is a superset of the
 patch's.
 """
@@ -66,10 +66,10 @@ def merge_texts(
     words: Mapping[Mark, bytes] | None = None,
     labels: Labels | None = None,
 ) -> Merge:
-    """Merge three versions of a file. `base` and `theirs` may contain only line hashes.
+    """Merge three versions of a file. Of `base` and `theirs`, only the line hashes are needed.
 
-    Their lines are then looked up in `words` by hash. A line that occurs only in the base is never
-    written to the result, except between conflict markers.
+    Lines of these two versions are looked up in `words` by hash if their text is missing. A line
+    that occurs only in the base is never written to the result, except between conflict markers.
     """
     assert ours.lines is not None
     words = words or {}

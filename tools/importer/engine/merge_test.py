@@ -72,7 +72,7 @@ def _git(directory: Path, base: bytes, ours: bytes, theirs: bytes) -> bytes | No
 
 
 def test_what_upstream_added_to_a_patchs_change_is_no_guess() -> None:
-    """The base's `1` may be either of upstream's two `1` lines, and the patch adds another one."""
+    """Either of upstream's two `1` lines may be the base's. The patch also adds a `1` line."""
     base, ours, theirs = b"1\nlast", b"0\n1\n1\nlast", b"0\n1\n1\n"
     merge = merge_texts(Text.of(base), Text.of(ours), Text.of(theirs))
     assert merge.conflicts
@@ -100,8 +100,8 @@ def test_of_lines_that_repeat_we_say_what_git_says_or_nothing(
 ) -> None:
     """Compare with git on files with repeated lines.
 
-    The test is derandomized, because git aligns 1 in 2,000 inputs with three distinct lines
-    differently, and neither result is wrong.
+    The test is derandomized, because in 1 of 2,000 inputs with three distinct lines, git chooses a
+    different alignment, and neither result is wrong.
     """
     _check_against_git(tmp_path, three)
 

@@ -33,7 +33,10 @@ class Found:
 
 
 def find_moved(path: str, marks: Sequence[Mark], base: Base, new: Snapshot) -> Found:
-    """Find the moved file `path`, whose line hashes are `marks`, among the paths not in `base`."""
+    """Find the file to which upstream moved `path`. `marks` contains the old file's line hashes.
+
+    Only files whose paths are new since `base` are considered.
+    """
     name = path.rsplit("/", 1)[-1]
     fresh = [item for item in new.paths() if path_mark(item) not in base.known]
     named = sorted(item for item in fresh if item.rsplit("/", 1)[-1] == name)

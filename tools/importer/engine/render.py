@@ -108,7 +108,7 @@ def _name(prefix: bytes, path: str) -> bytes:
 
 
 def _tab(name: bytes) -> bytes:
-    """Return the tab that git appends to an unquoted name with a space, or else an empty string."""
+    """Return the tab that git appends to an unquoted file name with a space; empty for others."""
     return b"\t" if b" " in name and not name.startswith(b'"') else b""
 
 

@@ -26,7 +26,7 @@ Settlements = Mapping[str, Settlement]
 
 
 def dispute_of(base: Text, ours: Text, theirs: Text, merge: Merge) -> Dispute | None:
-    """Return the conflicts of a merge with their key, or None if there are none."""
+    """Return the conflicts of a merge, with the hash that is their key; None if there are none."""
     if not merge.conflicts:
         return None
     total = hashlib.sha256()

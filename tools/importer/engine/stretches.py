@@ -122,11 +122,12 @@ def _holds(
 ) -> bool:
     """Return whether upstream's change is a superset of the patch's.
 
-    Both versions are compared without their common head and tail. The rest of the patch's version
-    must come from the base, so that the patch's own change is in the common part. The common part
-    must not be empty: if upstream rewrites a line that the patch removes, neither version contains
-    the line, but the patch has not landed. Upstream's version must not contain a line that the
-    patch removes. If upstream removed the whole range, a patch that only removes lines has landed.
+    The lines that both versions have in common, at the start and at the end of the range, must
+    include all lines that the patch adds: the rest of the patch's version must come from the base.
+    There must be a common line: if upstream rewrites a line that the patch removes, neither version
+    contains the line, but the patch has not landed. Upstream's version must not contain a line that
+    the patch removes. If upstream removed the whole range, a patch that only removes lines has
+    landed.
     """
     if not ours:
         return all(change.new_start == change.new_stop for change in changes)
@@ -148,10 +149,10 @@ def _doubtful(
 ) -> bool:
     """Return whether it is unknown which lines of the range upstream added or removed.
 
-    This is the case if upstream's version of the range starts with the base's line before it, or
-    ends with the base's line after it: either copy may be the base's line. It is also the case if
-    upstream removed a line that the patch kept and that equals one of these neighbors, because
-    upstream may have removed the neighbor instead.
+    This is the case if upstream's version starts with a copy of the line just above the range, or
+    ends with a copy of the line just below it: either copy may be the one from the base. It is also
+    the case if upstream removed a line that the patch kept and that equals one of these neighbors,
+    because upstream may have removed the neighbor instead.
     """
     taken = Counter(theirs) - Counter(ours)
     above, below = base[max(start - 1, 0) : start], base[stop : stop + 1]

@@ -38,7 +38,7 @@ class Text:
 
 
 # Without the cache, a file would be split into lines four times: to merge it, to check the result,
-# to render the patch, and as the base of the next patch.
+# to render the patch, and to serve as the base of the next patch.
 @functools.lru_cache(maxsize=8)
 def _text_of(data: bytes) -> Text:
     lines = tuple(split_lines(data))

@@ -76,7 +76,7 @@ def _in_file(path: str, match: _Place) -> str:
 
 
 def _find(hunk: Hunk, marks: Sequence[Mark]) -> _Place | None:
-    """Return the place of the longest run of a hunk's old lines; None if there is no clear match.
+    """Return the longest run of the hunk's old lines in a file, or None if no match is clear.
 
     A clear match is unique, contains a changed line and has enough significant lines.
     """

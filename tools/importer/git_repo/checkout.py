@@ -250,7 +250,7 @@ class Checkout:
         return out.strip() != b"false"
 
     def _stage(self, writes: Iterable[Step], aside: Path) -> None:
-        """Have git write the files that it converts to a staging directory."""
+        """Have git check out, into a staging directory, the files that it must convert."""
         entries = {step.path: step.entry for step in writes if step.path in self._converted}
         if not entries:
             return

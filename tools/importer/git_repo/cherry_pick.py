@@ -178,7 +178,7 @@ def _touched(repository: Repository, change: UpstreamChange) -> Iterator[_Touche
 
 
 def _where(touched: _Touched, patched: Snapshot) -> str:
-    """Return the path of an upstream file in our tree, following upstream's renames."""
+    """Return a file's path in our tree: upstream's old path, or the new one after a rename."""
     if touched.before and patched.read(touched.path) is None and patched.read(touched.new_path):
         return touched.new_path
     return touched.path if touched.before else touched.new_path

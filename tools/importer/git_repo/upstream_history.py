@@ -49,7 +49,7 @@ class Arrival:
 
 
 class UpstreamHistory:
-    """Upstream's repository at `url`, or a local copy that `fetches` from it on demand."""
+    """Upstream's repository at `url`, or a partial clone of it, which fetches objects on demand."""
 
     def __init__(self, repository: Repository, url: str, *, fetches: bool, report: Report) -> None:
         self.repository = repository

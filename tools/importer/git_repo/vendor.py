@@ -46,7 +46,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Destination:
-    """The directory to vendor to. `branch` is a full ref; None means the checked-out branch."""
+    """The directory to vendor into. `branch` is a full ref; None means the checked-out branch."""
 
     path: str
     keep: Sequence[str] = ()
@@ -238,8 +238,8 @@ class _Vendoring:
         tree = last.labels.tree
         if self.repository.find(tree, "tree"):
             return self.repository.files(tree)
-        # The recorded tree omits the kept files, so no commit refers to it, and git gc may have
-        # deleted it.
+        # The recorded tree omits the files that --keep preserves, so no commit refers to it, and
+        # git gc may have deleted it.
         kept = Globs(last.labels.keep)
         files = {
             path: entry for path, entry in self._files(last.commit).items() if path not in kept
@@ -320,7 +320,7 @@ def _difference(old: Files, new: Files) -> Difference:
 
 
 def _check_kept(upcoming: Files, kept: Files, origin: str) -> None:
-    """Raise UserError if an upstream file and a kept file cannot coexist.
+    """Raise UserError if an upstream file and a file that --keep preserves cannot coexist.
 
     They cannot if the path of one is a parent directory of the other.
     """

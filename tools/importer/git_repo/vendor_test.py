@@ -105,7 +105,8 @@ def test_kept_files_are_never_touched(repo: Path) -> None:
     assert committed(repo)["torch/google/BUILD"].data == b"ours\n"
     assert bring(repo, source(upstream, tag="v2")).outcome is Outcome.UNCHANGED
     git(repo, "reflog", "expire", "--expire=now", "--all")
-    # git gc deletes the recorded tree without the kept files, because no commit refers to it.
+    # The recorded tree omits the files that --keep preserves, so no commit refers to it, and git gc
+    # deletes it.
     git(repo, "gc", "--quiet", "--prune=now")
     assert bring(repo, source(TREE, tag="v3")).outcome is Outcome.COMMITTED
 

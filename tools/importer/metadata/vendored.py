@@ -129,7 +129,7 @@ def _of_tree(project: Project, pin: TreePin, needs: tuple[str, ...]) -> Vendored
 def c_sources(workspace: Path) -> Iterator[Vendored]:
     """Yield the tarballs in third_party/sources.bzl. Raises UserError if a pin is invalid.
 
-    A pin without `urls`, or with `integrity` instead of a sha256, is listed as Debian's tarball. A
+    For a pin without `urls`, or with `integrity` instead of a sha256, Debian's tarball is listed. A
     pin whose folder is not named `NAME-VERSION` must have a `version`.
     """
     file = workspace / "third_party" / "sources.bzl"
@@ -227,7 +227,7 @@ def cuda(workspace: Path) -> Vendored:
 
 
 def torch_for_cuda(workspace: Path, torch: Vendored) -> Vendored | None:
-    """Return the wheel that --config=cuda uses in place of torch's, or None without its pin.
+    """Return the wheel that --config=cuda uses in place of torch's; None if it is not pinned.
 
     `torch` is the dependency that the wheel replaces; the two share a METADATA file. Raises
     UserError if the pin lacks a key.
@@ -265,13 +265,13 @@ def torch_for_cuda(workspace: Path, torch: Vendored) -> Vendored | None:
 
 
 def requirement_key(line: str) -> str:
-    """Return the lock key of the package in a line of requirements, or "" if it names none."""
+    """Return the lock key of the package that a requirements line names, or "" if it names none."""
     name = re.match(r"\s*([\w.-]+)", line)
     return lock_key(name[1]) if name else ""
 
 
 def lock_key(name: str) -> str:
-    """Return the key of a package's name in the lock files."""
+    """Return the key under which the lock files list the package `name`."""
     return re.sub(r"[-_.]+", "_", name).lower()
 
 

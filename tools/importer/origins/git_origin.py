@@ -172,7 +172,7 @@ def _resolve(mirror: GitMirror, revision: Revision) -> tuple[str, str]:
 
 
 def _gone(mirror: GitMirror, pin: Pin, commit: str, error: GitError) -> Exception:
-    """Return the error for a missing pinned commit, which says whether the ref has moved."""
+    """Return the error for a missing pinned commit. It says whether the ref has moved."""
     name = optional_text(pin, "ref")
     try:
         refs = mirror.refs(name, name + _PEELED) if name else {}

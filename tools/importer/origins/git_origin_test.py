@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test local git origins, and remote ones behind a git server."""
+"""Test git origins: local ones, and remote ones on a git server."""
 
 from __future__ import annotations
 

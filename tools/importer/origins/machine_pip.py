@@ -70,12 +70,12 @@ def download(request: Request, directory: Path) -> Path:
 
 @functools.cache
 def _command() -> tuple[str, ...]:
-    """Return the pip command of the python3 on PATH, or else one that host_pip finds."""
+    """Return the pip command of the python3 on PATH, or else the one that host_pip finds."""
     python = shutil.which("python3")
     if python:
         with tempfile.TemporaryDirectory() as directory:
-            # Run in an empty directory, because `-m` would import a pip from the caller's
-            # directory.
+            # Run in an empty directory, because `-m` would import any module named pip from the
+            # caller's directory.
             probe = [python, "-m", "pip", "--version"]
             if not subprocess.run(
                 probe, cwd=directory, capture_output=True, check=False

@@ -90,7 +90,7 @@ class Origin(Protocol):
 
 
 def near(name: str, known: Iterable[str]) -> list[str]:
-    """Return up to five names from `known` that resemble `name`, best first."""
+    """Return up to five names from `known` that resemble `name`, the most similar first."""
     return difflib.get_close_matches(name, list(dict.fromkeys(known)), n=5, cutoff=0.6)
 
 

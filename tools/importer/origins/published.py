@@ -97,7 +97,7 @@ class PathOrigin:
         raise AssertionError(f"{dict(pin)}: pins of local files have another kind")
 
     def _known(self, directory: Path, revision: Revision) -> list[str]:
-        """Return the tags of all releases that exist at this path."""
+        """Return the tags of the releases in `directory`; [] if there is no such directory."""
         before, _, after = (
             address(self._path, revision, keep="{}").rpartition("/")[2].partition("{}")
         )
@@ -113,7 +113,10 @@ class PathOrigin:
 
 
 def address(pattern: str, revision: Revision, keep: str | None = None) -> str:
-    """Return the URL or path of a release. If given, `keep` replaces the tag and version."""
+    """Return `pattern` with the tag and version of a release in place of {tag} and {version}.
+
+    If `keep` is given, it replaces both placeholders instead.
+    """
     if revision.tag is None:
         raise NotHereError(f"{revision.name} is not a tag, and this address has only releases")
     if "{version}" in pattern and revision.version is None:

@@ -22,7 +22,7 @@ _INFO = ".dist-info/"
 
 
 class PureWheelSnapshot:
-    """A pure-Python wheel as a tree. `carries` is False for kinds of files that wheels omit."""
+    """A pure-Python wheel as a tree. `carries` returns False for kinds of files that it lacks."""
 
     commit = None
     natives = True

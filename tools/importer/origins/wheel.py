@@ -43,7 +43,7 @@ _EXTRA_INDEX_VARIABLE = "TORCH_GOOGLE_TORCH_INDEX"
 
 @dataclass(frozen=True)
 class WheelSettings:
-    """The settings for a project's wheels. `local`: the local version label of CPU-only builds."""
+    """The settings for a project's wheels. `local` is the version suffix of CPU-only builds."""
 
     project: str
     local: str | None
@@ -90,7 +90,7 @@ def read_build_pin(pin: Path) -> dict[str, object]:
 
 
 class WheelOrigin:
-    """The origin for the wheel that the build uses: for the build's platform and without CUDA."""
+    """The origin for the wheel that the build uses: for its own platform and without CUDA."""
 
     @property
     def title(self) -> str:
@@ -342,7 +342,7 @@ def _options_for(filename: str) -> tuple[str, ...]:
 
 
 def _extra_index(pin: Path) -> str | None:
-    """Return the URL, from the pin, of the package index for torch's CPU-only builds, if any."""
+    """Return the URL of the index for CPU-only builds, as recorded in the pin, or None."""
     settings = read_build_pin(pin).get("wheel")
     index = settings.get("extra_index") if isinstance(settings, dict) else None
     return index if isinstance(index, str) else None

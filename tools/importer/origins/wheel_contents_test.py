@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test which upstream files a wheel contains according to torch's patterns."""
+"""Test that torch's wheel_contents.json distinguishes upstream's files from build outputs."""
 
 from __future__ import annotations
 

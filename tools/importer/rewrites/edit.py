@@ -42,7 +42,7 @@ def rewritten_call(rule: Rule, text: str) -> str | None:
 def rewrite_file(
     data: bytes, module: Module, sites: Sequence[tuple[Site, str]], target: str
 ) -> bytes | None:
-    """Return the file with each call replaced by its new text, and `target`'s module imported.
+    """Replace each call with its new text, import `target`'s module, and return the file.
 
     Return None if a local variable shadows the module that `target` names.
     """

@@ -24,7 +24,7 @@ _HELD_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Facts:
-    """The flow of paths computed from `__file__` through a file, given the paths it receives.
+    """How paths computed from `__file__` flow through a file, including paths from other files.
 
     `exports` lists the file's names that hold these paths, `passed` the paths that it passes to
     other files, and `sites` its calls that use these paths.

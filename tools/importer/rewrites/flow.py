@@ -52,7 +52,10 @@ class Taken:
 
 @dataclass(frozen=True)
 class Export:
-    """A name that holds a path from `__file__` or, if `called`, a function that returns one."""
+    """A name through which a file exports a path computed from `__file__`.
+
+    The name holds the path or, if `called` is true, a function that returns it.
+    """
 
     name: str
     called: bool
@@ -71,7 +74,10 @@ Given = Taken | Imported
 
 @dataclass
 class Flow:
-    """A file's marked syntax nodes. `give` adds facts from other files. Marks are never removed."""
+    """The analysis of a file. `marks` maps each syntax node that holds a path to OWN or PASSED.
+
+    `give` adds facts from other files. Marks are never removed.
+    """
 
     module: Module
     marks: dict[ast.AST, int] = field(default_factory=dict)
@@ -84,11 +90,11 @@ class Flow:
             self._mark(node, OWN)
         for name in ("getfile", "getsourcefile"):
             for call in self.module.calls.get(name, ()):
-                # Use the weaker mark, because the argument may come from outside this tree.
+                # Mark it as PASSED, not OWN: the argument may come from outside this tree.
                 self._mark(call, PASSED)
 
     def give(self, given: Given) -> None:
-        """Mark the parameters or imported names that hold a path from another file."""
+        """Mark the parameters or imported names through which another file supplies a path."""
         if isinstance(given, Taken):
             for function in self._callees(given.name):
                 self._mark_parameter(function, given.parameter)

@@ -30,7 +30,10 @@ _REWRITE_HINT = "to rewrite them all, delete the marker lines; else `keep` each 
 
 
 def with_known_calls(rules: Sequence[Rule], data: bytes, where: str) -> tuple[Rule, ...]:
-    """Return the rules with the lines of `data` added. Errors refer to the file as `where`."""
+    """Return the rules, extended by the exemptions and counts in `data`, the text of rewrites.txt.
+
+    Errors refer to the file as `where`.
+    """
     kept: dict[str, list[Kept]] = {rule.name: list(rule.kept) for rule in rules}
     expected = {
         rule.name: {label: dict(numbers) for label, numbers in rule.expected.items()}
@@ -109,7 +112,10 @@ def _proposal(finding: Finding, label: str) -> str:
 
 
 def _key(line: str) -> tuple[str, ...]:
-    """Return a line's key, unique in a valid file; () for a comment or an invalid line."""
+    """Return the key of a line; () for a comment or an invalid line.
+
+    In a valid file, no two lines have the same key.
+    """
     keep, rewrite = _KEEP.fullmatch(line.rstrip()), _REWRITE.fullmatch(line.rstrip())
     if keep:
         return (keep["rule"], "keep", keep["path"], keep["function"])

@@ -18,7 +18,7 @@ from functools import cached_property
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Scope = Function | ast.Lambda | ast.Module
 
-# Fields through which no path flows: strings, numbers, operators and contexts.
+# Syntax node fields that contain no expressions: strings, numbers, operators and contexts.
 _LEAVES = frozenset(
     ("arg", "attr", "ctx", "id", "kind", "level", "module", "op", "ops", "type_comment")
 )
@@ -47,7 +47,7 @@ class Import:
 
     @property
     def files(self) -> tuple[str, str]:
-        """Return the possible paths of the module's file, best first."""
+        """Return the two possible paths of the module's file: for a plain module and a package."""
         return (f"{self.module}.py", f"{self.module}/__init__.py")
 
 
@@ -102,7 +102,7 @@ class Module:
         return ".".join(reversed(names)) or "<module>"
 
     def scope_of(self, name: str, node: ast.AST) -> _Scope:
-        """Return the function that binds `name` as seen from `node`, or else the module."""
+        """Return the scope that binds `name` for code at `node`: a function, or else the module."""
         binders = self._binders_of(name)
         inner: ast.AST = node
         outside = False  # whether the next function's own names are not visible
@@ -125,7 +125,7 @@ class Module:
         return [node for node in reads if self.scope_of(name, node) is scope]
 
     def target_of(self, callee: ast.expr) -> Import | None:
-        """Return the file and the name of an imported callee; None if it is not imported."""
+        """Return where a callee is imported from: module and name; None if it is not imported."""
         if isinstance(callee, ast.Name):
             bound = self.imports.get(callee.id)
             return bound if bound is not None and bound.name else None
@@ -133,7 +133,7 @@ class Module:
         if dotted is None or dotted[0] not in self.imports:
             return None
         bound = self.imports[dotted[0]]
-        # After `from package import module`, the rest of the dotted name is below that module.
+        # After `from package import module`, the imported name is itself part of the module's path.
         below = [bound.name] if bound.name else []
         return Import(_slashed([*bound.module.split("/"), *below, *dotted[1:-1]]), dotted[-1])
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find the calls in a whole tree that read a path computed from `__file__`.
 
-A file is parsed only if it contains a source of such paths (such as `__file__`), or a name that
-another file exports. So a tree of 2,000 files takes only a second or two.
+A file is parsed only if it contains a source of such paths (such as `__file__`), or a name through
+which another file exports such a path. So a tree of 2,000 files takes only a second or two.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from tools.importer.rewrites.sites import Site
 
 @dataclass(frozen=True)
 class Reached:
-    """The calls that use paths from `__file__`.
+    """The calls in a tree that use paths computed from `__file__`.
 
-    `unread` names the files that could not be parsed, so they may contain more of these calls.
+    `unread` names the files that could not be parsed. They may contain more of these calls.
     """
 
     unread: tuple[str, ...]
     _sites: tuple[Site, ...]
 
     def sites(self, callees: Collection[str]) -> list[Site]:
-        """Return the calls that use a path from `__file__` and whose callee is in `callees`."""
+        """Return the calls to `callees` that use a path computed from `__file__`."""
         return [site for site in self._sites if site.callee in callees]
 
 
@@ -48,7 +48,7 @@ def reach(files: Mapping[str, bytes], modules: Modules) -> Reached:
 
 
 class _Search:
-    """A work list of files. New facts about a file's names are propagated to its importers."""
+    """A worklist of files. New facts about a file's names are propagated to its importers."""
 
     def __init__(self, tree: Tree, modules: Modules) -> None:
         self.facts: dict[str, Facts] = {}
@@ -72,7 +72,7 @@ class _Search:
             due |= self._export(path, facts.exports - before.exports)
 
     def _hand_over(self, new: Collection[Passed]) -> set[str]:
-        """Pass paths to functions in other files. Returns the files that received new facts."""
+        """Propagate paths passed to functions in other files. Returns the files with new facts."""
         return {
             path
             for passed in new
@@ -82,7 +82,7 @@ class _Search:
         }
 
     def _export(self, maker: str, new: Collection[Export]) -> set[str]:
-        """Pass exported paths to possible importers. Returns the files that received new facts."""
+        """Propagate exported paths to files that may import them. Returns those with new facts."""
         if not new:
             return set()
         handed = {Imported(maker, export) for export in new}

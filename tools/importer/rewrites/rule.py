@@ -19,7 +19,10 @@ PATH = "path"
 
 @dataclass(frozen=True)
 class Operation:
-    """A call pattern. `call` captures the path as PATH; `suffix` follows the new call."""
+    """A call pattern. `call` matches the call, and captures its path expression as PATH.
+
+    `suffix` is appended to the rewritten call.
+    """
 
     name: str
     call: m.Call
@@ -38,7 +41,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rewrite rule. Only `kept` calls to `guarded` names may use a path from `__file__`.
+    """A rewrite rule. Only `kept` calls to `guarded` names may use a path computed from `__file__`.
 
     `expected` maps a release to the number of rewritten calls per file that applies from that
     release on. `kept` and `expected` are read from rewrites.txt (known_calls.py). `header` is the
@@ -63,10 +66,11 @@ class Rule:
         )
 
     def matches_in(self, label: str) -> Mapping[str, int]:
-        """Return the expected number of matches per file, merged over all releases up to `label`.
+        """Return the expected number of matches per file in the release `label`.
 
-        A label that is not a release selects all releases; a label older than all of them selects
-        the oldest.
+        A file's number is the last one recorded for this release or an older one. If `label` is not
+        a release, the last recorded number is used; if it is older than all recorded releases, the
+        numbers of the oldest one are used.
         """
         order = sorted(self.expected, key=_age)
         upto = [name for name in order if _age(name) <= _age(label)] or order[:1]

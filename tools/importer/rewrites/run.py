@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a rewrite rule on a tree; return the changed files, and the calls that no rule covers.
+"""Run a rewrite rule on a tree; return the changed files, and the calls that it does not cover.
 
 The result is regenerated for each tree, never merged. A call that upstream has added is either
 rewritten or reported as a finding. If it is rewritten, the expected number of matches in its file
@@ -31,7 +31,11 @@ _RULES_FILE = "tools/importer/rewrites/torch_rules.py"
 
 @dataclass(frozen=True)
 class Rewritten:
-    """The result of a rule: the changed `files`, and the `unread` ones, which cannot be parsed."""
+    """The result of applying a rule. `files` are the files that it changed.
+
+    `sites` are the calls that it rewrote, and `kept` the ones that it exempted. `unread` names the
+    files that could not be parsed.
+    """
 
     rule: Rule
     files: Mapping[str, Blob]
@@ -64,7 +68,7 @@ def regenerate(
 def run_rule(
     rule: Rule, snapshot: Snapshot, label: str, *, modules: Modules | None = None
 ) -> Rewritten:
-    """Rewrite a tree. Raises UserError if match counts are wrong or if no rule covers a call."""
+    """Rewrite a tree as `examine` does. Raises UserError if there are findings."""
     done = examine(rule, snapshot, label, modules=modules)
     refuse(done.findings, label)
     return done
@@ -73,7 +77,11 @@ def run_rule(
 def examine(
     rule: Rule, snapshot: Snapshot, label: str, *, modules: Modules | None = None
 ) -> Rewritten:
-    """Rewrite the matching calls in a tree, and return calls that no rule covers as findings."""
+    """Rewrite the calls in a tree that match the rule.
+
+    The findings are the files with an unexpected number of matches, and the remaining calls that
+    the rule should cover but neither rewrites nor exempts.
+    """
     modules = Modules() if modules is None else modules
     files = _files(rule, snapshot)
     reached = reach(files, modules)
@@ -111,10 +119,10 @@ def examine(
 def check_guards(
     snapshot: Snapshot, label: str, *, rules: Sequence[Rule] = RULES, modules: Modules | None = None
 ) -> tuple[str, ...]:
-    """Raise UserError if a fully patched tree has remaining calls without a recorded reason.
+    """Raise UserError if a fully patched tree has guarded calls that no rule exempts.
 
-    Returns the files that use `__file__` but could not be parsed. With the cache `modules` that
-    `decisions` has filled, only the files that the patches change are parsed.
+    Returns the files that use `__file__` but could not be parsed. If `modules` is the cache that
+    `decisions` filled, only the files that the patches change are parsed.
     """
     guarded = look(snapshot, rules=rules, modules=modules)
     refuse(guarded.findings, label)
@@ -124,7 +132,7 @@ def check_guards(
 def look(
     snapshot: Snapshot, *, rules: Sequence[Rule] = RULES, modules: Modules | None = None
 ) -> Guarded:
-    """Return the remaining calls in a fully patched tree that have no recorded reason."""
+    """Return the guarded calls in a fully patched tree that no rule exempts, as findings."""
     modules = Modules() if modules is None else modules
     trees: dict[tuple[str, ...], Reached] = {}
     findings: list[Finding] = []
@@ -207,9 +215,9 @@ def _files(rule: Rule, snapshot: Snapshot) -> dict[str, bytes]:
 
 
 def _sort_out(rule: Rule, sites: Sequence[Site]) -> tuple[dict[Kept, tuple[Site, ...]], list[Site]]:
-    """Separate the kept calls from the others.
+    """Separate the calls that the rule exempts from the others.
 
-    If a function has more calls than its exemption allows, none of them are kept.
+    If a function has more calls than its exemption allows, none of them is exempt.
     """
     kept = {}
     taken: set[Site] = set()

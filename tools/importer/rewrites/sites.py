@@ -58,7 +58,7 @@ def sites_in(flow: Flow, data: bytes) -> tuple[Site, ...]:
 
 
 def line_starts(data: bytes) -> list[int]:
-    """Return the byte offset of each line, split as Python does. Line 1 starts after any BOM."""
+    """Return the byte offset of each line, as Python counts lines. Line 1 starts after any BOM."""
     mark = 3 if data.startswith(b"\xef\xbb\xbf") else 0
     return [mark, *(newline.end() for newline in _NEWLINE.finditer(data))]
 

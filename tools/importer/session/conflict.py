@@ -54,7 +54,7 @@ def stop_of(result: PatchResult) -> Stop:
 
 
 def stage_conflict(state: Path, result: PatchResult) -> None:
-    """Write the files to resolve to a staging directory, which `show_conflict` then renames."""
+    """Stage the files that the user must resolve. `show_conflict` renames the staging directory."""
     shutil.rmtree(state / STAGED, ignore_errors=True)
     (state / STAGED).mkdir(parents=True)
     for file in _open_files(result):
@@ -92,7 +92,8 @@ def unsettled(state: Path, stop: Stop) -> list[Unsettled]:
         markers = list(_marker_lines(blob.data if blob else b"", known))
         problems += [Unsettled(path, line, f"'{text}' is still there") for line, text in markers]
         digest = None if blob is None else hashlib.sha256(blob.data).hexdigest()
-        # A deleted file counts as resolved if the user has changed or added a different file.
+        # A missing file counts as resolved if the user has added another one: its lines may have
+        # moved there.
         moved = digest is None and bool(others)
         if not markers and digest == file.digest and not moved:
             added = added_paths(state / DIRECTORY) if added is None else added

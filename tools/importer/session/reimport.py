@@ -121,8 +121,9 @@ def replay(
 
     A call that no rewrite rule covers stops the merge like a conflict, usually before the first
     patch. Pass the same `rewrites` object to `finish`, so that files are parsed only once. `old` is
-    the base's tree; it only adds text to conflicts. `settlements` resolve conflicts that the user
-    has resolved before. Raises UserError if the base is unknown or a path has a backslash.
+    the base's tree; it only supplies text to show in conflicts. `settlements` resolve conflicts
+    that the user has resolved before. Raises UserError if the base is unknown or a path has a
+    backslash.
     """
     _check_names(source)
     if source.base is None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Regenerate the patches with a `Rewrite: <rule>` header, instead of merging them.
 
-The import stops if it finds calls that no rule covers. It then writes `rewrites.txt`, the rules'
-data file, with a proposed line for each function or file that contains such calls. The user edits
-the file, and the import writes it to the workspace with the patch series.
+The import stops if it finds calls that no rewrite rule covers. It then writes `rewrites.txt`, the
+rules' data file, with a proposed line for each function or file that contains such calls. The user
+edits the file, and the import writes it to the workspace with the patch series.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def read_known_calls(project: Project) -> bytes:
 def settled_calls(
     decisions: Mapping[str, Decision], known: bytes
 ) -> tuple[bytes, dict[str, Decision]]:
-    """Return rewrites.txt as the user resolved it, and the remaining `decisions`.
+    """Return the content of rewrites.txt as resolved by the user, and the other `decisions`.
 
-    Return `known` if the user has not resolved it. Raises UserError if the file is missing, or if
-    the user also resolved a different file.
+    The content is `known` if the user has not resolved the file. Raises UserError if the file is
+    missing, or if the user also resolved a different file.
     """
     others = dict(decisions)
     settled = others.pop(KNOWN_CALLS, None)
@@ -62,7 +62,7 @@ class Rewrites:
         self._rules: Sequence[Rule] | None = None
 
     def decide(self, series: Series) -> tuple[dict[str, Decision], tuple[Finding, ...]]:
-        """Return the regenerated patches' files, and the calls that no rule covers.
+        """Return the regenerated patches' files, and the calls that no rewrite rule covers.
 
         Raises UserError if rewrites.txt is invalid.
         """
@@ -81,7 +81,7 @@ class Rewrites:
         *,
         unsettled: Collection[str] = (),
     ) -> tuple[Finding, ...]:
-        """Return the calls that no rule covers in the new tree, overlaid with `files`.
+        """Return the calls that no rewrite rule covers, in the new tree overlaid with `files`.
 
         Calls in the files `unsettled`, which the user has not resolved yet, are omitted.
         """
@@ -95,7 +95,7 @@ class Rewrites:
         return tuple(each for each in guarded.findings if each.path not in unsettled)
 
     def check(self, series: Series, files: Mapping[str, Blob | None]) -> None:
-        """Raise UserError if the new tree, overlaid with `files`, has calls that no rule covers."""
+        """Raise UserError if the new tree with `files` has calls that no rewrite rule covers."""
         findings = self.look(series, files)
         if findings:
             from tools.importer import rewrites
@@ -126,7 +126,10 @@ class Rewrites:
 
 
 def decide_rewrites(series: Series, new: Snapshot, known: bytes = b"") -> dict[str, Decision]:
-    """Return the regenerated patches' files. Raises UserError if no rule covers a call."""
+    """Return the regenerated patches' files.
+
+    Raises UserError for calls that no rewrite rule covers.
+    """
     decisions, findings = Rewrites(new, known).decide(series)
     if findings:
         from tools.importer import rewrites
@@ -138,7 +141,7 @@ def decide_rewrites(series: Series, new: Snapshot, known: bytes = b"") -> dict[s
 def check_rewrites(
     series: Series, new: Snapshot, files: Mapping[str, Blob | None], known: bytes = b""
 ) -> None:
-    """Raise UserError if the new tree, overlaid with `files`, has calls that no rule covers."""
+    """Raise UserError if the new tree with `files` has calls that no rewrite rule covers."""
     Rewrites(new, known).check(series, files)
 
 

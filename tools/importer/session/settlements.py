@@ -25,7 +25,7 @@ _ID = 12  # the number of hex digits of the conflict's hash in a file name
 
 @dataclass(frozen=True)
 class Remembered:
-    """A stored conflict resolution, from a rebase of `patch` from the release `old` to `new`."""
+    """A stored conflict resolution, from a rebase of `patch` from the release `old` onto `new`."""
 
     id: str
     file: Path
@@ -60,7 +60,7 @@ def settlement_files(
     old: str,
     new: str,
 ) -> dict[str, bytes]:
-    """Return the files to write, keyed by path: the resolved conflicts of the patches `decided`."""
+    """Return files that store the conflict resolutions of the patches `decided`, keyed by path."""
     out: dict[str, bytes] = {}
     for result in results:
         settlement = result.settlement

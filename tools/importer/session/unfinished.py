@@ -45,7 +45,7 @@ class StopFile:
 
 @dataclass(frozen=True)
 class Stop:
-    """The patch that the command stopped at, and its files by path in the new tree."""
+    """The patch that the command stopped at, and the files to resolve, keyed by new path."""
 
     patch: str
     outcome: str

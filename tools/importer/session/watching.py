@@ -37,9 +37,10 @@ from tools.importer.snapshot import Blob, OverlaySnapshot, Snapshot
 class Watched:
     """The status of the landed patches on a new tree.
 
-    `returned` maps names to the patches that upstream reverted, and `files` contains the tree's
-    files that they change. `landed` holds the patches that upstream still contains. `lost` names
-    the patches that can no longer be watched, because upstream has changed their lines.
+    `returned` maps names to the patches that upstream reverted, and `files` contains the files that
+    these patches change, with the patches applied. `landed` holds the patches that upstream still
+    contains. `lost` names the patches whose revert can no longer be detected, because upstream has
+    changed their lines.
     """
 
     returned: Mapping[str, bytes]
@@ -83,7 +84,10 @@ def check_watched(current: Series, base: Base | None, new: Snapshot) -> Watched:
 def landed_files(
     source: Source, new: Snapshot, watched: Watched, result: Carry
 ) -> tuple[dict[str, bytes], tuple[str, ...]]:
-    """Return the files of `landed/` for the new tree, and the names of the omitted patches."""
+    """Return the files to write to `landed/`, keyed by path, and the names of omitted patches.
+
+    A landed patch is omitted if a revert of it could not be detected.
+    """
     if source.base is None:
         return {}, ()
     names = {each.patch.name for each in result.results if each.outcome is Outcome.LANDED}
@@ -105,7 +109,10 @@ def landed_files(
 
 
 def _series_of(items: list[Landing], new: Snapshot) -> tuple[dict[str, bytes], set[str]]:
-    """Return the files of `landed/` for `items`, and the names of those not detected as landed."""
+    """Return the files to write to `landed/` for the patches `items`, keyed by path.
+
+    Also return the names of the patches that, rebased onto `new`, do not count as landed.
+    """
     taken = take_out(items, new)
     if not taken.files:
         return {}, set()
@@ -123,7 +130,7 @@ def _series_of(items: list[Landing], new: Snapshot) -> tuple[dict[str, bytes], s
 
 
 def with_returned(files: Mapping[str, bytes], returned: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return the files of a patch series directory, with `returned` placed before its patches."""
+    """Return a patch series directory's files, with the patches `returned` at the front."""
     if not returned:
         return dict(files)
     lines = files["series"].decode().splitlines(keepends=True)
