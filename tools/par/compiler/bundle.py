@@ -28,7 +28,7 @@ _HEAD = 32
 # Every program contains its own copies of these system libraries, for hosts that lack them. See the
 # runtime's machine_libraries.py.
 _MACHINE_LIBRARIES = frozenset(("libgcc_s.so.1", "libstdc++.so.6", "libz.so.1"))
-# The C library's files, which exist on every host.
+# The C library's files. Every host has them, so a bundle need not list them as dependencies.
 _C_LIBRARY = frozenset(
     (
         "ld-linux-x86-64.so.2", "libc.so.6", "libdl.so.2", "libm.so.6", "libpthread.so.0",
@@ -162,7 +162,7 @@ def _by_kind(files: list[tuple[str, str]]) -> dict[Kind, list[tuple[str, str]]]:
 
 
 class BundleBuilder:
-    """A builder that adds one bundle to an archive, in one or several groups of files."""
+    """A builder that adds one bundle to an archive, in one or more groups of files."""
 
     def __init__(
         self,
@@ -306,7 +306,7 @@ class BundleBuilder:
         return row is not None and row[2]
 
     def _add_to_stamp(self, path: str, mode: int, data: bytes) -> None:
-        """Update the hash in the cache directory's name with a file that will be unpacked."""
+        """Add a file that will be unpacked to the hash that names the cache directory."""
         self._stamp.update(f"{path}\0{mode:o}\0{len(data)}\0".encode())
         self._stamp.update(hashlib.sha256(data).digest())
 

@@ -55,5 +55,5 @@ def read_dynamic(data: bytes) -> Dynamic:
 
 
 def glibcxx_version(data: bytes) -> int:
-    """Return the largest N for which a libstdc++ defines GLIBCXX_3.4.N, or 0 if there is none."""
+    """Return the largest N such that libstdc++.so defines GLIBCXX_3.4.N, or 0 if there is none."""
     return max((int(n) for n in _GLIBCXX.findall(data)), default=0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read and write a launcher's record of whether a program follows the launcher (see seal.h)."""
+"""Read and write a launcher's record of the PAR's size and flags (see seal.h)."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def _refuse_shadows(files: list[tuple[str, str]]) -> None:
 
 
 def _add_bundle_file(writer: ArchiveWriter, index: Index, path: Path) -> int:
-    """Copy a finished bundle's entries unchanged, and merge its index with shifted offsets.
+    """Copy a finished bundle's entries unchanged, and merge its index, adjusting the offsets.
 
     Return the offset of the copy in the archive.
     """

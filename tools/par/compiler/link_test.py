@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bundle, link and start small programs, with the launcher that runs this test."""
+"""Bundle, link and start small programs, with the launcher that build tools use."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _SOURCE_LEVEL = 6
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Compiled:
-    """A source file and its compiled code, in the form in which they are stored in an archive."""
+    """A source file and its compiled code, as stored in an archive."""
 
     path: str
     pyc: bytes | None  # compiled code; None if this Python cannot compile the source

@@ -6,7 +6,7 @@
 
 #include <Python.h>
 
-// The table of these modules, which compiler/freeze.py generates.
+// The table of frozen modules, which compiler/freeze.py generates.
 extern const struct _frozen par_frozen_modules[];
 
 #endif  // TOOLS_PAR_LAUNCHER_FROZEN_H_

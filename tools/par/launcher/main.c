@@ -151,8 +151,9 @@ static PyStatus hold_back_warning_filters(PyConfig* config,
   return status;
 }
 
-// Appends `filters` to sys.warnoptions, which the warnings module reads when it
-// is imported, and frees them. On failure, sets an exception and returns -1.
+// Appends `filters` to sys.warnoptions and frees them. The warnings module
+// reads sys.warnoptions when it is imported. On failure, sets an exception and
+// returns -1.
 static int restore_warning_filters(PyWideStringList* filters) {
   PyObject* options = PySys_GetObject("warnoptions");
   int status = 0;

@@ -31,8 +31,8 @@ static int status_of_result(PyObject* result) {
   return 0;
 }
 
-// Inserts the script's directory, or else the current one, at the start of
-// sys.path. Returns 0, or -1 with an exception set.
+// Inserts the script's directory or, without a script, the current directory at
+// the start of sys.path. Returns 0, or -1 with an exception set.
 static int add_first_path(const PyConfig* config) {
   PyObject* path = NULL;
   if (config->safe_path) return 0;
@@ -101,8 +101,9 @@ static int run_module(const wchar_t* name) {
 }
 
 // Opens the file `path` if it is Python source. Returns NULL, without setting
-// an exception, for a directory or archive with a __main__.py, a .pyc file, a
-// terminal, or an error, which Py_RunMain() will report.
+// an exception, if it is something else (a directory or archive with a
+// __main__.py, a .pyc file or a terminal) or cannot be opened. Py_RunMain()
+// then runs it or reports the error.
 static FILE* open_source(PyObject* name, const char* path) {
   PyObject* importer = PyImport_GetImporter(name);
   int plain = importer == Py_None;

@@ -4,7 +4,7 @@
 #ifndef TOOLS_PAR_LAUNCHER_RUN_CODE_H_
 #define TOOLS_PAR_LAUNCHER_RUN_CODE_H_
 
-// The result of par_run_code() if it ran nothing, so that the caller must call
+// par_run_code() returns this if it ran nothing. The caller must then call
 // Py_RunMain().
 #define PAR_NOT_CODE (-1000)
 

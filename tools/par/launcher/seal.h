@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A record in the launcher that says whether a program follows the launcher.
+// A record in the launcher that states whether a program is appended to the
+// launcher, and the size of the resulting PAR.
 #ifndef TOOLS_PAR_LAUNCHER_SEAL_H_
 #define TOOLS_PAR_LAUNCHER_SEAL_H_
 
 #include <stdint.h>
 
-// compiler/link.py finds this record by its magic and fills in the size. Thanks
-// to the size, a truncated PAR is reported as truncated, and not mistaken for a
-// launcher without a program.
+// compiler/link.py finds this record by its magic and fills in the size. The
+// size distinguishes a truncated PAR from a launcher without a program.
 struct par_seal {
   char magic[16];
   uint64_t file_size;  // size of the whole PAR; 0 without a program

@@ -11,7 +11,8 @@ struct par_static_extension {
 };
 
 // A C program that the launcher runs instead of Python if the base name of
-// argv[0] is `name`. It replaces an executable that a library would start.
+// argv[0] is `name`. It replaces a separate executable that a library would
+// otherwise start.
 struct par_static_program {
   const char* name;  // NULL ends the table
   int (*main)(int argc, char** argv);

@@ -128,10 +128,10 @@ static int row(PyObject* items, const char* shape,
   return 1;
 }
 
-// Returns 1 if `table` is a dictionary of valid keys and values. Each value
-// must be a row that matches `shape`, a tuple of such rows if `many` is 1, or a
-// string if `shape` is NULL. Each key must be a path if `keys` is 'p', else any
-// string.
+// Returns 1 if `table` is a dictionary of valid keys and values. If `shape` is
+// NULL, each value must be a string. Otherwise, each value must be a tuple that
+// row() accepts for `shape` or, if `many` is 1, a non-empty tuple of such
+// tuples. Each key must be a string and, if `keys` is 'p', a path.
 static int rows(PyObject* table, const char* shape, int many, char keys,
                 const struct limits* limits) {
   if (!table || !PyDict_CheckExact(table)) return 0;

@@ -164,7 +164,7 @@ def _install(runtime):
 
 
 def _adopt_early_modules(runtime):
-    """Give each frozen module the spec and file of its copy in the archive, if it has one."""
+    """Make each frozen module refer to the spec and file of its copy in the archive, if any."""
     for name, module in list(sys.modules.items()):
         spec = getattr(module, "__spec__", None)
         if spec is None or spec.loader is not _bootstrap.FrozenImporter:

@@ -411,7 +411,7 @@ class Runtime:
         self.sections.append((first, archive, index))
 
     def section(self, kind, bundle):
-        """Return the section `kind` of a bundle's index, which is read on first use."""
+        """Return a bundle's index section `kind`. Each section is read on first use."""
         key = (kind, bundle.number)
         section = self.loaded.get(key)
         if section is None:

@@ -191,7 +191,7 @@ class _Record:
 
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
         item.user_properties.append(("cpu_seconds", f"{_cpu_seconds() - self._start:.2f}"))
-        # torch's device-specific test classes have their final device_type only after setup.
+        # torch's device-specific test classes do not have their final device_type before setup.
         device = getattr(getattr(item, "cls", None), "device_type", None)
         if isinstance(device, str):
             item.user_properties.append(("device", device))

@@ -31,7 +31,7 @@ class Selection:
     def pytest_configure(self, config: pytest.Config) -> None:
         config.addinivalue_line("markers", "full: only --config=full runs the case")
 
-    # Run before _Sharding, so that the shards divide only the selected cases.
+    # Run before _Sharding, so that only the selected cases are divided among the shards.
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]

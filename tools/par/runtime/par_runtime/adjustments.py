@@ -17,7 +17,7 @@ DEVELOPER_SUFFIX = ".dev"
 
 
 def adjust(runtime: Runtime, module: ModuleType) -> None:
-    """Patch a standard-library module directly after its import."""
+    """Patch a standard-library module immediately after it is imported."""
     if module.__name__ == "sysconfig":
         _place_headers(runtime, module)
     elif module.__name__ == "inspect":
@@ -28,7 +28,7 @@ def adjust(runtime: Runtime, module: ModuleType) -> None:
 
 
 class _ModulesByFile(dict[str, str]):
-    """A replacement for inspect's map from files to modules that looks up packed files directly.
+    """A replacement for inspect's file-to-module map, in which packed files are looked up directly.
 
     For a file that is not in its map, inspect resolves the real path of every loaded module's file.
     Importing torch causes such lookups, because torch records where its operators are defined.

@@ -34,7 +34,7 @@ It is also a zip file: `unzip -l` and `python3 -m zipfile -l` list it.
 
 
 def show(runtime: Runtime, asked: dict[str, str]) -> None:
-    """Print the output of each variable in `asked`.
+    """Print the text that each variable in `asked`, such as PAR_HELP, requests.
 
     Raises SystemExit with a one-line message if standard output cannot be written.
     """
@@ -71,7 +71,7 @@ def _show(runtime: Runtime, asked: dict[str, str]) -> None:
 
 
 def info(runtime: Runtime) -> dict[str, object]:
-    """Describe how the program was built and where it runs, as PAR_INFO prints it."""
+    """Return the data that PAR_INFO prints: how the program was built and where it runs."""
     stamp: dict[str, object] = {}
     if runtime.layout == "packed":
         _, archive, index = runtime.sections[0]

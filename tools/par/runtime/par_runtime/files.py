@@ -83,7 +83,7 @@ def unpacked(bundle: Bundle, relative: str, row: tuple[Any, ...]) -> bytes:
 
 
 def on_disk(bundle: Bundle, group: str) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Yield (path, row) for each file, other than a library, that must be on disk for `group`."""
+    """Yield (path, table row) for each file, except libraries, that must be on disk for `group`."""
     for name, row in table(bundle).items():
         if not bundle.zip_safe or (group == "dev" and row[6]):
             yield name, row

@@ -68,7 +68,7 @@ def _find_function(runtime: Runtime, module: str, name: str) -> Callable[[], str
 
 
 def _find_module(runtime: Runtime, name: str) -> ModuleSpec:
-    """Return the spec of the module `name`. Raises SystemExit if it cannot be found and run."""
+    """Return the spec of the module `name`. Raises SystemExit if it is missing or cannot be run."""
     import importlib.util
 
     if not all(part.isidentifier() for part in name.split(".")):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test importing an extension that needs another wheel's library, packed and from runfiles."""
+"""Test importing an extension that needs another wheel's library, both in a PAR and in runfiles."""
 
 from __future__ import annotations
 
