@@ -27,7 +27,7 @@ _WIDTH = 120
 
 
 class Account:
-    """Counts of test cases by room, by device and by skip reason."""
+    """Counts of test cases by room (source folder), by device and by skip reason."""
 
     def __init__(self) -> None:
         self._rooms: collections.defaultdict[str, collections.Counter[Outcome]]
@@ -54,7 +54,7 @@ class Account:
 
 
 def room(label: str) -> str:
-    """Return a Bazel target's room: the first two folders of its package."""
+    """Return the room of a Bazel target: the first two components of its package path."""
     package = label.partition("//")[2].partition(":")[0]
     return "/".join(package.split("/")[:2]) or "//"
 
@@ -80,7 +80,7 @@ def main(argv: collections.abc.Sequence[str]) -> int:
 
 
 def _files(argument: pathlib.Path) -> list[tuple[str, pathlib.Path]]:
-    """Return (room, file) for a result file, or for every test.xml under a folder."""
+    """Return (name, file) for a result file, or (room, file) for every test.xml under a folder."""
     if not argument.is_dir():
         return [(argument.stem, argument)]
     pairs = []

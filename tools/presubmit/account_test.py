@@ -59,7 +59,7 @@ sys.exit(pytest_main.run(__file__, __name__, ["suite_test.py"]))
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Run the suite above, and return its result file, which is in a folder like bazel-testlogs."""
+    """Run _SUITE, and return its result file, in a folder with the layout of bazel-testlogs."""
     root = tmp_path_factory.mktemp("suite")
     (root / "suite_test.py").write_text(_SUITE)
     (root / "program.py").write_text(_PROGRAM)

@@ -77,7 +77,7 @@ _LACKING = "Compiling a.cpp failed: Action type CppCompile is not allowed to run
 def _run(
     clone: pathlib.Path, *, fail: str = "-", caches: str = _LACKING, program: str = _PROGRAM
 ) -> tuple[int, list[str]]:
-    """Return the exit status and the lines printed. Programs in `clone`/programs replace others."""
+    """Run `program` with `clone`/programs first on PATH. Return the exit status and the output."""
     reader, writer = os.pipe()  # a stdin that never ends, like a terminal
     try:
         done = subprocess.run(

@@ -29,9 +29,9 @@ def choose(
     budget: float,
     turn: int,
 ) -> list[str]:
-    """Return consecutive targets that fit into `budget` CPU seconds, but at least one.
+    """Return as many consecutive targets as fit into `budget` CPU seconds, but at least one.
 
-    The index of the first is `turn` modulo the number of targets.
+    The first target's index is `turn` modulo the number of targets.
     """
     first = turn % len(labels)
     chosen: list[str] = []

@@ -69,7 +69,7 @@ def write(table: Table, file: pathlib.Path = FILE) -> None:
 
 
 def measured(events: pathlib.Path) -> dict[str, Cost]:
-    """Return the cost of each target that ran.
+    """Return the cost (CPU seconds) of each target that ran.
 
     Raises:
         ResultsError: the events or a result file cannot be read.

@@ -27,7 +27,7 @@ class Tree:
 
     @classmethod
     def of_git(cls, root: pathlib.Path) -> Tree:
-        """Return the tree of a git work tree: all files except untracked files that git ignores.
+        """Return all files in a git work tree, except untracked files that git ignores.
 
         Raises:
             EnvironmentProblem: git is missing, or `root` is not in a work tree.

@@ -51,7 +51,7 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Catalogue:
-    """The patch series of each release, and all rows. `tag` is the release that the build uses."""
+    """Each release's patch series, and the table rows. `tag` is the release that the build uses."""
 
     tag: str
     series: dict[str, tuple[Patch, ...]]
@@ -98,7 +98,7 @@ def fix(files: tree.Tree) -> None:
 
 
 def read(files: tree.Tree) -> Catalogue:
-    """Read the catalogue, sorted by id. Raises the reader's error if a file is invalid."""
+    """Read the catalogue, sorted by id. Exceptions of the JSON and patch parsers propagate."""
     tag = json.loads(files.text(_PIN))["tag"]
     series = {
         path.parent.name: load_series(files.root / path.parent).patches

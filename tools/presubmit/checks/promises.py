@@ -21,7 +21,7 @@ _HEADERS = (
     {"promise", "test"},
     {"the promise", "test"},
     {"operator", "check", "test"},
-    # The comparison with other tools in tools/importer/README.md.
+    # tools/importer/README.md has a table that compares the importer with other tools.
     {"point", "importer", "copybara", "electron", "quilt", "stgit", "git rebase", "test"},
 )
 _QUOTED = re.compile(r"`([^`]+)`")
@@ -39,7 +39,10 @@ class _Row:
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield findings for rows without a test, missing tests, and tables without a link to them."""
+    """Yield findings for rows without tests, and for tests that do not exist.
+
+    Also yield one for each README with a table that tests/README.md does not link to.
+    """
     linked = _links(files.text(_PAGE)) if _PAGE in files.paths else None
     for path in files.paths:
         if posixpath.basename(path) != "README.md":
@@ -111,7 +114,10 @@ def _exists(files: tree.Tree, room: str, test: str) -> bool:
 
 
 def _tests_of(files: tree.Tree, room: str) -> collections.abc.Iterator[str]:
-    """Yield the test files under a room, or under its parent folder if that is also a room."""
+    """Yield the test files under `room`, or under its parent folder if that is also a room.
+
+    Top-level folders do not count as rooms here.
+    """
     parent = posixpath.dirname(room)
     owner = parent if f"{parent}/README.md" in files.paths and "/" in parent else room
     return (p for p in files.paths if p.startswith(f"{owner}/") and p.endswith("_test.py"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check that every room (a folder with its own subject) has a README that describes it."""
+"""Check that every room (a folder for one subject) has a README that describes it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import collections.abc
 
 from tools.presubmit import finding, tree
 
-# Folders whose direct subfolders are also rooms, each for one dependency, tool or library.
+# In these folders, every direct subfolder is also a room, for one dependency, tool or library.
 _BUILDINGS = ("third_party", "tools", "torch_google")
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield a finding for each room whose README.md is missing or has only headings."""
+    """Yield a finding for each room (folder) whose README.md is missing or has only headings."""
     present = set(files.paths)
     for room in sorted(_rooms(files)):
         readme = f"{room}/README.md"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check patch series with the importer's own reader, so that the rules are defined only once."""
+"""Check patch series with the importer's own parser, so that the rules are defined only once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MESSAGE = re.compile(r"(?P<path>[^:]+)(?::(?P<line>\d+))?: (?P<what>.+?)\. (?P<
 def find(
     files: tree.Tree, *, today: datetime.date | None = None
 ) -> collections.abc.Iterator[finding.Finding]:
-    """Yield findings for each series' first error, expired patches, and patches with no series."""
+    """Yield findings for invalid series, expired patches, and patches in folders with no series."""
     today = today or datetime.datetime.now(datetime.UTC).date()
     folders = {path.rpartition("/")[0] for path in files.paths if _is(path, _INDEX)}
     for folder in sorted(folders):
