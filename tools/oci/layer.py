@@ -20,7 +20,7 @@ import _par
 from tools.oci.descriptor import LAYER_ZSTD, Descriptor
 
 _FRAME = 16 << 20  # uncompressed bytes per zstd frame
-# An image is mostly native libraries that are already compressed, so a higher level saves little.
+# An image consists mostly of libraries that are already compressed, so a higher level saves little.
 _LEVEL = 3
 _SMALL, _SMALL_LEVEL = 2 << 20, 19  # small layers are pushed often, and compress quickly
 _BLOCK = tarfile.BLOCKSIZE

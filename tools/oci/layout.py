@@ -74,7 +74,7 @@ class Layout:
         return descriptor
 
     def add_image(self, config: dict[str, Any], layers: list[Descriptor], **more: Any) -> Image:
-        """Add an image's manifest and configuration. more: further fields of the manifest."""
+        """Add an image's manifest and configuration. more: additional fields of the manifest."""
         described = self.add(CONFIG, canonical(config))
         manifest = {
             "schemaVersion": 2,

@@ -46,7 +46,7 @@ def opened(path: Path) -> Iterator[Program]:
     """Map a PAR into memory. Raises ValueError if the file is not a PAR."""
     with path.open("rb") as stream:
         mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-    # The parts refer to the mapping, so it is unmapped only when they are deleted.
+    # The parts are views of the mapping, so the file stays mapped until they are deleted.
     yield Program(path.name, parts.cut(memoryview(mapped), path))
 
 

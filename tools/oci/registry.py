@@ -167,9 +167,9 @@ class Registry:
     def attach(self, descriptor: Descriptor, data: bytes) -> None:
         """Send an attestation's manifest, which names the image as its subject.
 
-        If the registry does not itself track which manifests refer to a subject, add this manifest
-        to an index of them, which the specification stores under a tag derived from the subject's
-        digest.
+        If the registry does not track which manifests refer to a subject, also add this manifest to
+        an index of them. As the specification requires, the index's tag is derived from the
+        subject's digest.
         """
         answer = self.push_manifest(data, descriptor.digest)
         if "oci-subject" in answer.headers:
@@ -225,7 +225,7 @@ class Registry:
         *,
         final: bool,
     ) -> Answer | None:
-        """Send a request once. If there is no response, return None, or raise if `final`."""
+        """Send a request once. If there is no response, raise if `final`, else return None."""
         request = urllib.request.Request(url, data=body, headers=headers, method=method)
         if self._authorization and url.startswith(self._root + "/"):
             # A redirect leads to the registry's storage, which rejects this header.
@@ -245,7 +245,7 @@ class Registry:
             ) from None
 
     def _log_in(self, answer: Answer) -> bool:
-        """Update the Authorization header as the response demands. Return whether it changed."""
+        """Set the Authorization header that a 401 response demands. Return whether it changed."""
         challenge = answer.headers.get("www-authenticate", "")
         scheme, _, rest = challenge.partition(" ")
         before = self._authorization

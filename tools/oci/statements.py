@@ -23,7 +23,7 @@ SPDX = "application/spdx+json"
 IN_TOTO = "application/vnd.in-toto+json"
 _PREDICATE = "in-toto.io/predicate-type"
 _SLSA = "https://slsa.dev/provenance/v1"
-# SLSA's buildType, which identifies the meaning of the provenance's parameters. See README.md.
+# SLSA's buildType, a URI that defines how to interpret the provenance's parameters. See README.md.
 _BUILD_TYPE = "pkg:bazel/torch_google#tools/oci/image/v1"
 _LICENCES = ".par/licences/"
 _LIBC = "pkg:deb/debian/libc6@"

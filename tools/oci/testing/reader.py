@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a layout and check all its digests, following the specifications instead of our writer."""
+"""Read a layout as the OCI specifications define it, and check all its digests.
+
+This module shares no code with the writer of layouts.
+"""
 
 from __future__ import annotations
 

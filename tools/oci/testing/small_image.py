@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build small PARs and images in a test, with the launcher that runs the test itself."""
+"""Build small PARs and images in a test, with the launcher that build tools use."""
 
 from __future__ import annotations
 
