@@ -21,7 +21,7 @@ class Distribution:
     """A distribution's metadata.
 
     exact: packages to require at exactly their locked versions.
-    requires: further requirements, copied to METADATA unchanged.
+    requires: additional requirements, copied to METADATA unchanged.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Distribution:
 
 
 def described(description: Mapping[str, Any]) -> Distribution:
-    """Return the distribution for a parsed JSON description, which the wheel rule writes."""
+    """Convert the wheel rule's description, already parsed from JSON, to a Distribution."""
     groups: dict[str, dict[str, str]] = {}
     for line in description["entry_points"]:
         match = re.fullmatch(r"([\w.]+): *([\w.-]+) *= *([\w.]+(?::[\w.]+)?)", line)
