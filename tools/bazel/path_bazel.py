@@ -25,7 +25,7 @@ _NO_ADDRESS = (socket.EAI_NONAME, socket.EAI_NODATA)
 
 
 def provide(*, root: Path, version: str) -> Launcher:
-    """Return a launcher for the first of bazelisk and bazel on PATH that runs `version`.
+    """Return a launcher for bazelisk on PATH or, if that cannot run Bazel `version`, for bazel.
 
     Raises:
         Unavailable: neither program runs that version, or neither exists.
@@ -44,7 +44,7 @@ def provide(*, root: Path, version: str) -> Launcher:
 
 
 def probe(program: Path, *, root: Path, version: str) -> Launcher:
-    """Return a launcher for `program`. Raises Unavailable if it does not run `version` here.
+    """Return a launcher for `program`. Raises Unavailable if it does not run Bazel `version`.
 
     Runs `program --version`, which starts no server. If `program` is bazelisk, it may download
     Bazel first. The probe ends early if the download's host has no address, because bazelisk would

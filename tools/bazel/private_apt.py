@@ -22,8 +22,8 @@ _URI_LINE = re.compile(
     r"^'(?P<uri>[^']+)' (?P<file>\S+) (?P<size>\d+) SHA256:(?P<sha256>[0-9a-f]{64})$"
 )
 
-# apt reads this configuration after the host's own, whose hooks it clears. Otherwise, a container's
-# clean-up hook would delete files in the host's package cache.
+# apt reads this configuration after the host's own. It clears the host's hooks, because a
+# container's clean-up hook would otherwise delete files in the host's package cache.
 _CONFIG = """\
 #clear APT::Update::Pre-Invoke;
 #clear APT::Update::Post-Invoke;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test a real apt with a small local archive."""
+"""Test with a real apt and a small local archive."""
 
 from __future__ import annotations
 
