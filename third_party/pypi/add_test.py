@@ -37,7 +37,7 @@ def test_a_licence_without_a_name(
 
 
 class Files:
-    """The files that add.py changes, in a temporary folder, and fakes of the resolver and PyPI."""
+    """The files that add.py changes, in a temporary folder, and a fake resolver and a fake PyPI."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder

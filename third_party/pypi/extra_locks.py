@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resolve the extra locks of another workspace, which build on torch_google's locks.
+"""Resolve another workspace's extra locks, which extend torch_google's locks.
 
 A build has only one version of a package. Therefore torch_google's versions remain unchanged, and
 an extra lock contains only packages that torch_google's locks lack.
@@ -30,7 +30,7 @@ class Base:
 
     @staticmethod
     def of(locks: Collection[Lock], *, torch: str) -> Base:
-        """Combine the packages in `locks` with `torch`, a requirement `torch==VERSION`."""
+        """Return the packages in `locks` and torch. `torch` is the requirement `torch==VERSION`."""
         distribution, version = torch.split("==")
         rows = {key: row for value in locks for key, row in value.packages.items()}
         return Base({**rows, _TORCH: Package(distribution, version, "", "", ())}, torch)
@@ -56,8 +56,8 @@ def update(
     locked = {key: row for value in old.values() for key, row in value.packages.items()}
     held = {key: row for key, row in base.rows.items() if key != _TORCH}
     if not any("[" in line for line in set(before) - set(lines)):
-        # An old lock may repeat one of torch_google's packages to add the requirements of further
-        # extras.
+        # An old lock may contain one of torch_google's packages again, with the requirements of
+        # additional extras.
         held = {key: _extended(row, locked.get(key)) for key, row in held.items()}
     rows, _ = resolution.solve(
         lines,
@@ -111,8 +111,8 @@ def _lock(lines: Sequence[str], rows: Rows, base: Base, assigned: Collection[str
     packages = {
         key: rows[key]
         for key in keys - set(assigned)
-        # Repeat torch_google's row for a package if the row lacks requirements of an extra that
-        # this lock needs.
+        # Include one of torch_google's packages if its entry there lacks the requirements of an
+        # extra that this lock needs.
         if key not in base.rows or set(rows[key].requires) != set(base.rows[key].requires)
     }
     edges = {*roots, *(edge for row in packages.values() for edge in row.requires)}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find a pip on the host, or fetch a private one if the host has none.
 
-A fresh Debian has python3 without pip and without ensurepip. This module does not install anything:
-it unpacks Debian's `python3-pip-whl` package into the user's cache, and runs pip from the wheel in
-the package.
+A fresh Debian installation has python3, but neither pip nor ensurepip. This module does not install
+anything: it unpacks Debian's `python3-pip-whl` package into the user's cache, and runs pip from the
+wheel in the package.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ def _from_directory(directory: Path | None) -> Pip | None:
 
 
 def _from_python3() -> Pip | None:
-    """Return the pip of the python3 on PATH, or None if it has no working pip.
+    """Return a command that runs the pip package of the python3 on PATH in this interpreter.
 
-    The returned command runs that pip in this interpreter.
+    Return None if that python3 has no pip, or if its pip does not work in this interpreter.
     """
     ask = ["python3", "-c", "import pip; print(pip.__path__[0])"]
     with tempfile.TemporaryDirectory() as directory:
@@ -107,7 +107,8 @@ def _from_python3() -> Pip | None:
 
 
 def _runs(command: tuple[str, ...]) -> bool:
-    # Use an empty working directory, because `python -m pip` prefers a pip in the current one.
+    # Use an empty working directory, because `python -m pip` prefers a pip package in the
+    # current directory.
     with tempfile.TemporaryDirectory() as directory:
         result = subprocess.run(command, cwd=directory, capture_output=True, check=False)
     return result.returncode == 0
@@ -141,8 +142,8 @@ def _download(scratch: Path) -> Path:
     """Fetch pip's wheel from Debian with apt, without changing the system's apt state."""
     download = _apt_download(scratch, ())
     if download.returncode:
-        # The system has no package lists, as in a fresh image, or stale ones, so fetch private
-        # lists.
+        # The system's package lists are missing, as in a fresh image, or stale, so download
+        # package lists to a temporary directory.
         private = _private_state(scratch)
         update = _apt(scratch, [*private, "update"])
         download = _apt_download(scratch, private)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""host_pip finds or fetches pip. Fakes of apt-get and dpkg-deb provide the wheel."""
+"""host_pip finds or fetches pip. Fake apt-get and dpkg-deb programs provide the wheel."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ cp "$FAKE_WHEEL" "$3/usr/share/python-wheels/"
 
 @pytest.fixture
 def bare_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Fake a host without pip. The fakes of apt-get and dpkg-deb are first on PATH."""
+    """Fake a host without pip. Fake apt-get and dpkg-deb programs are first on PATH."""
     tools = tmp_path / "bin"
     tools.mkdir()
     for name, text in {"apt-get": _APT_GET, "dpkg-deb": _DPKG_DEB}.items():
@@ -42,7 +42,7 @@ def bare_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     wheel = tmp_path / "pip-23.0-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("pip/__main__.py", "print('pip 23.0')")
-    # Instead of running a pip, check that its wheel is a complete zip file.
+    # Instead of running pip, check that its wheel is a complete zip file.
     monkeypatch.setattr(host_pip, "_runs", lambda argv: zipfile.is_zipfile(Path(argv[1]).parent))
     monkeypatch.setattr("site.getsitepackages", list)
     monkeypatch.setattr(host_pip, "_DEBIAN_WHEELS", tmp_path / "none")

@@ -31,7 +31,7 @@ _REPOSITORY = re.compile(
 
 @dataclass(frozen=True)
 class PackageInfo:
-    """The metadata that a distribution states about itself. A missing field is "".
+    """A distribution's own metadata. A missing field is "".
 
     `licence` is an SPDX expression. `repository` is the URL of a git repository on a public
     host, derived from the URL of the repository's web page.

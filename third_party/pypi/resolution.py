@@ -181,11 +181,12 @@ def solve(
     firm_hint: str = "Locked versions of groups are not the cause; add --upgrade alone, or edit the"
     " inputs.",
 ) -> tuple[Rows, Package | None]:
-    """Return the rows for `lines` and `base`, and torch's row (None if pip did not resolve it).
+    """Return the lock entries for `lines` and `base`, and torch's entry.
 
-    The versions in `own` may change; those in `base` may not. `before` contains the lines that
-    `own` was resolved from. If `keep` is false, pip resolves all lines and, if `with_torch` is
-    true, torch. `firm_hint` is the advice to print if the versions in `base` cause a conflict.
+    torch's entry is None if pip did not resolve torch. The versions in `own` may change; those in
+    `base` may not. `before` contains the requirement lines that `own` was resolved from. If `keep`
+    is false, pip resolves all lines and, if `with_torch` is true, also torch. `firm_hint` is the
+    advice to print if the versions in `base` cause a conflict.
     """
     from third_party.pypi import resolve
 
@@ -218,7 +219,7 @@ def solve(
 
 
 def joined(row: Package, other: Package | None) -> Package:
-    """Return `row` extended with the requirements of `other`, which may cover more extras."""
+    """Return `row` with the requirements of `other` added, which may be for additional extras."""
     needed = {*row.requires, *(other.requires if other else ())}
     return dataclasses.replace(row, requires=tuple(sorted(needed)))
 

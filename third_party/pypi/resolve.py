@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convert pip's installation report to the rows of a lock, one for each wheel.
+"""Convert pip's installation report to lock file entries, one for each wheel.
 
 pip chooses the versions. This module computes which packages depend on which, for the target
 platform and the extras in use.
@@ -34,7 +34,7 @@ Report = Mapping[str, Any]
 
 
 def packages(report: Report, lines: Sequence[str]) -> dict[str, Package]:
-    """Return the rows of a lock for the packages that pip chose for the requirements `lines`."""
+    """Return the lock file entries of the packages that pip chose for the requirements `lines`."""
     chosen = {normalize(item["metadata"]["name"]): item for item in report["install"]}
     needs = {key: item["metadata"].get("requires_dist", []) for key, item in chosen.items()}
     edges = requires(needs, lines)

@@ -38,7 +38,10 @@ def read() -> tuple[str, ...]:
 
 
 def write_stand_in(directory: Path, requirement: str, needs: tuple[str, ...]) -> Path:
-    """Write a wheel without code for `requirement`, torch==VERSION, that requires `needs`."""
+    """Write a wheel of torch without code. Return its path.
+
+    `requirement` is torch==VERSION, and `needs` lists the wheel's Requires-Dist lines.
+    """
     distribution, version = requirement.split("==")
     info = f"{distribution}-{version}.dist-info"
     # The file name contains a build tag, so that pip prefers this wheel to the real one, which has

@@ -91,7 +91,7 @@ def own_results(
 ) -> list[Result]:
     """Resolve torch_google's own requirements.
 
-    `requirements` maps paths of requirements files to texts to use instead of their contents.
+    `requirements` maps the path of a requirements file to a text that replaces its contents.
     """
     if "BUILD_WORKSPACE_DIRECTORY" in os.environ:
         raise UpdateError(
@@ -141,7 +141,7 @@ def extra_results(files: Sequence[Path], upgrade: Sequence[str]) -> list[Result]
 
 
 def read_inputs(requirements: Mapping[Path, str] | None = None) -> Inputs:
-    """Read the input files. `requirements` maps paths to texts to use instead of their contents."""
+    """Read the input files. `requirements` maps a path to a text that replaces its contents."""
 
     def lines(file: Path) -> tuple[str, ...]:
         text = (requirements or {}).get(file)

@@ -54,7 +54,7 @@ def unpacks_folder(source: bytes) -> bool:
     """Return whether a module may pass a folder to `importlib.resources.as_file`.
 
     In a PAR, Python 3.11's `as_file` copies a file out of the archive, but raises
-    IsADirectoryError for a folder. A call whose argument ends in a constant file name with a
+    IsADirectoryError for a folder. A call whose argument ends in a literal file name with a
     suffix, such as `files("a") / "b.pem"`, does not count. Neither do methods called `as_file`
     in modules that do not use importlib.resources.
     """
@@ -110,7 +110,7 @@ def _name(function: ast.expr) -> str:
 
 
 def _ends_in_file_name(path: ast.expr) -> bool:
-    """Return whether a path ends in a constant name with a suffix, such as `x / "b.c"`."""
+    """Return whether a path ends in a literal file name with a suffix, such as `x / "b.c"`."""
     last: ast.expr | None = None
     if isinstance(path, ast.BinOp) and isinstance(path.op, ast.Div):
         last = path.right
