@@ -30,8 +30,8 @@ _LIBRARIES = {
     "pool/main/z/zlib/zlib1g_1.2.13.dfsg-1_amd64.deb": "d7dd1d1411fedf27f5e27650a6eff20ef294077b568f4c8c5e51466dc7c08ce4",
 }
 
-# The headers and libraries to compile and link against. The programs in _PROGRAMS also run with
-# the C library among them.
+# The headers and libraries to compile and link against. They include the C library, which the
+# programs in _PROGRAMS also use.
 _SYSROOT = {
     "pool/main/g/gcc-12/gcc-12-base_12.2.0-14+deb12u1_amd64.deb": "1896a2aacf4ad681ff5eacc24a5b0ca4d5d9c9b9c9e4b6de5197bc1e116ea619",
     "pool/main/g/gcc-12/libgcc-12-dev_12.2.0-14+deb12u1_amd64.deb": "d720259380a84f2ffc6fe516eff5cbe9c8a005138e8d6a5748747ba4b3404a82",

@@ -231,8 +231,8 @@ _EXPECTED = (ApplyError, OSError, SeriesError, UnpackError, zipfile.BadZipFile)
 class _Site:
     """An unfinished tree. `members` describes all its files; some may be missing from `root`.
 
-    Only the files that patches, the seam and the other steps of `finish` need must be on disk,
-    because the tree's hash follows from the hashes of all files.
+    The steps of `finish` need only some of the files on disk. The tree's hash is computed from the
+    hashes in `members`.
     """
 
     def __init__(self, root: Path) -> None:
@@ -270,7 +270,10 @@ class _Site:
                     self.members[path] = known[path]
 
     def finish(self, series: Series, seam: Path, pin: Pin | None = None) -> TreeBuild:
-        """Patch the tree, add the seam, update the cache key and RECORD, and hash the result."""
+        """Patch the tree, add the seam, and update the cache key and RECORD.
+
+        Return a description of the finished tree, including its hash.
+        """
         text = (self.root / VERSION).read_text(encoding="utf-8")
         version, commit = (_stated(text, name) for name in ("__version__", "git_version"))
         if pin is not None:
@@ -307,7 +310,7 @@ class _Site:
         return hash_entries({path: member.entry for path, member in self.members.items()})
 
     def update(self, path: str) -> None:
-        """Update the member for a file that was written or removed after the wheel was read."""
+        """Update `members` for a file that was written or removed after the wheel was read."""
         full = self.root / path
         if full.is_symlink() or full.exists():
             self.members[path] = Member(entry_of(self.root, path), full.lstat().st_size)
@@ -315,10 +318,10 @@ class _Site:
             self.members.pop(path, None)
 
     def place_seam(self, seam: Path) -> None:
-        """Add the seam's modules to torch.
+        """Add the seam, a set of modules with hooks, to torch.
 
-        One of them replaces a module that upstream meant to be replaceable. It imports the original
-        module, which is renamed. All other modules are new. Raises an UnpackError if upstream has a
+        One of them replaces a module that upstream intends to be replaceable, and imports the
+        original, which is renamed. All others are new. Raises an UnpackError if upstream has a
         file of the same name.
         """
         (self.root / SEAM).rename(self.root / SEAM_UPSTREAM)
@@ -344,7 +347,7 @@ class _Site:
         self.update(SOURCE_HASH)
 
     def write_record(self) -> None:
-        """Rewrite RECORD to list the files of the tree, so that importlib.metadata is correct."""
+        """Rewrite RECORD to list the tree's files, because importlib.metadata reads it."""
         (record,) = (path for path in self.members if path.endswith(".dist-info/RECORD"))
         (self.root / record).parent.mkdir(exist_ok=True)
         with (self.root / record).open("w", encoding="utf-8", newline="") as out:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Without --config=cuda, a program with torch contains no wheels that are a part of CUDA."""
+"""Without --config=cuda, a program with torch contains no CUDA wheels."""
 
 from __future__ import annotations
 

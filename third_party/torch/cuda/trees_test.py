@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 _RUNFILES = Path(os.environ["TEST_SRCDIR"])
-# Files that upstream's build generates from its options, or that only one build has.
+# Files that depend on the options of upstream's build, or that exist in only one of the trees.
 _GENERATED = {
     "torch/src_hash.txt",
     "torch/version.py",

@@ -30,7 +30,6 @@ def _torch_codegen_impl(ctx):
         outputs = [headers] + sources.values(),
         mnemonic = "TorchCodegen",
         progress_message = "Generating torch's %s" % ctx.attr.generator,
-        # The generator loads PyYAML's C extension from its wheel.
         use_default_shell_env = True,
     )
     return [

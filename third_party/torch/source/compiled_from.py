@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 _MAGIC = b"\x7fELF\x02\x01"  # a 64-bit, little-endian ELF file
 _SHT_SYMTAB, _STT_FILE = 2, 4
 _SYMBOL = struct.Struct("<IBBHQQ")
-# Matches a path and captures its part relative to the checkout. Generated files are in `build`.
+# Matches a path and captures the part relative to the source tree. Generated files are in `build`.
 _PATH = re.compile(
     rb"/((?:build/)?(?:aten|c10|caffe2|functorch|torch)/[\w./+-]+\.(?:cpp|cc|c))(?=[\0\"])"
 )
@@ -27,7 +27,7 @@ _CAPABILITY = re.compile(r"\.(?:DEFAULT|AVX2|AVX512|AMX)\.cpp$")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sources:
-    """The names of all compiled files, without folders, and the checkout paths of most of them."""
+    """The base names of all compiled files, and the paths of most of them in the source tree."""
 
     names: frozenset[str]
     paths: frozenset[str]

@@ -210,7 +210,7 @@ ALONE = [
 # order of registration, and the dispatcher's operators must precede TorchScript's own.
 FIRST = ["torch/csrc/jit/runtime/register_c10_ops.cpp"]
 
-# Python packages that `import torch` does not import. They are half of torch's Python code.
+# Python packages that `import torch` does not import. They make up half of torch's Python code.
 COLD = [
     "torch/_dynamo",
     "torch/_export",

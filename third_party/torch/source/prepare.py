@@ -108,7 +108,7 @@ def prepare(inputs: Inputs, out: Path) -> None:
 
 
 def make_site(out: Path, inputs: Inputs, pin: Mapping[str, str], digest: str) -> None:
-    """Fill `out`/site with the Python packages, the seam, version.py and the metadata."""
+    """Fill `out`/site with the Python packages, the seam's modules, version.py and the metadata."""
     contents = json.loads(inputs.contents.read_text(encoding="utf-8"))
     left_out = [pattern for pattern in contents["left_out"] if not pattern.startswith("torch/_C")]
     site = out / "site"
@@ -150,7 +150,7 @@ def make_site(out: Path, inputs: Inputs, pin: Mapping[str, str], digest: str) ->
 
 
 def check_version(tree: Path, version: str, pin_file: Path) -> None:
-    """Raise a SourceError if the tree is from a different release, as when a tag has moved."""
+    """Raise a SourceError if the tree is from a different release, for example if a tag moved."""
     file = tree / "version.txt"
     try:
         tree_version = file.read_text(encoding="utf-8").strip()

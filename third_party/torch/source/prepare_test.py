@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`prepare` checks the release, patches the tree, and copies Python packages to a site."""
+"""`prepare` checks the release, patches the tree, and copies the Python packages to `site`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ diff --git a/torch/word.py b/torch/word.py
 
 @pytest.fixture
 def inputs(tmp_path: Path) -> prepare.Inputs:
-    """Return inputs of `prepare` with the source tree of a tiny release."""
+    """Return inputs for `prepare`, with the source tree of a tiny release."""
     tree = tmp_path / "tree"
     files = {
         "LICENSE": "",

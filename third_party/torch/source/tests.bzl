@@ -4,9 +4,9 @@
 load("//tools/par:par.bzl", "par_wheel")
 load(":lists.bzl", "NO_TEST_FILES", "TEST_FILES")
 
-# The directory of a file that lists the hashes of all test files. A PAR unpacks a wheel to a
-# directory named after a hash of its data files. Modules are not data files, but the list changes
-# with them.
+# The directory of RECORD, which lists the hashes of all test files. A PAR unpacks a wheel to a
+# directory named after a hash of its data files. Modules do not count as data files, but RECORD
+# does, so the directory's name changes whenever a module changes.
 _INFO = "torch_tests.dist-info"
 
 def _torch_tests_impl(ctx):

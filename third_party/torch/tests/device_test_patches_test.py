@@ -2,7 +2,7 @@
 """In a monorepo, upstream's device-specific tests work for a private device (PrivateUse1).
 
 A test that does not apply to a device is reported as skipped. Each case runs in a separate process,
-because a process can name the private device only once, and upstream's test module lists the
+because a process can rename the private device only once, and upstream's test module lists the
 devices when it is imported.
 """
 

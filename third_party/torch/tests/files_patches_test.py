@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The patches for files call the hooks in torch._seam, whose defaults behave like upstream's code.
+"""torch's Python code opens files through hooks in torch._seam.
 
-These tests store files in a dictionary, under names with the `kept://` scheme.
+By default, the hooks behave like upstream. These tests store files in a dictionary, under names
+with the `kept://` scheme.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _HOOKS = {name: hook for name, hook in vars(files).items() if isinstance(hook, H
 
 
 class _Keeper:
-    """A store of files in a dictionary, with an implementation of every hook."""
+    """An in-memory file store that implements every hook."""
 
     def __init__(self) -> None:
         self.kept: dict[str, bytes] = {}
@@ -137,7 +138,7 @@ class _Doubled(torch.nn.Module):
 
 @pytest.fixture(autouse=True)
 def _upstream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Restore upstream's hooks, and check that no test writes a local file named `kept:*`."""
+    """Restore the hooks' defaults for a test, and check that it writes no file named `kept:*`."""
     monkeypatch.chdir(tmp_path)
     before = {name: hook._implementation for name, hook in _HOOKS.items()}
     for hook in _HOOKS.values():
@@ -152,7 +153,7 @@ def _upstream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 
 @pytest.fixture
 def keeper() -> _Keeper:
-    """Install the functions of a store in all hooks, as a program would, and return the store."""
+    """Create a store, install its methods as the hooks' implementations, and return it."""
     store = _Keeper()
     for name, hook in _HOOKS.items():
         hook.install(getattr(store, name))

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Config modules and knobs call hooks in torch._seam, which behave like upstream by default."""
+"""torch's config modules and justknobs functions call hooks in torch._seam.
+
+By default, the hooks behave like upstream.
+"""
 
 from __future__ import annotations
 

@@ -34,7 +34,10 @@ def _program(path: Path, text: str) -> Path:
 
 
 def test_inductor_compiles_with_the_headers_of_the_seam() -> None:
-    """Only upstream's remote builds read `cpp_builder._TORCH_PATH`; this build uses the seam."""
+    """Include paths come from `_utils_internal`, not from `cpp_builder._TORCH_PATH`.
+
+    Only upstream's remote builds read `_TORCH_PATH`.
+    """
     from torch._inductor import cpp_builder
 
     directories = cpp_builder.CppTorchOptions().get_include_dirs()
@@ -62,7 +65,7 @@ def test_sources_are_named_py() -> None:
 
 
 def test_dynamo_skips_its_own_code_and_no_other() -> None:
-    """Dynamo's skip rules match, because code objects have the file names of their modules."""
+    """Dynamo's skip rules match, because `co_filename` equals the module's `__file__`."""
     from torch._dynamo import eval_frame, trace_rules
 
     def skipped(function: Callable[..., object]) -> bool:
@@ -158,7 +161,7 @@ def test_the_compiler_is_the_configurations(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("link", [True, False])
 def test_kernels_need_not_link_torch(tmp_path: Path, link: bool) -> None:
-    """A static program has no libtorch to link kernels to; it exports the symbols itself."""
+    """A kernel for a static program need not link libtorch: the program exports the symbols."""
     from torch._inductor import config, cpp_builder
 
     with config.patch({"aot_inductor.link_libtorch": link}):

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch is linked into the interpreter, needs no shared library, and runs no code before import."""
+"""torch is linked into the interpreter and needs no shared library.
+
+Its static constructors run only when it is imported.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The thread pools of torch and BLAS work after a fork and after a resize."""
+"""The thread pools of torch and BLAS work after a fork, and after the thread count is changed."""
 
 from __future__ import annotations
 
