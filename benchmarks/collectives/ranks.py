@@ -86,7 +86,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _pin(rank: int) -> None:
-    """Pin this process to one processor, so that the pools of torch and XLA have one thread."""
+    """Pin this process to one processor, so that torch's and XLA's thread pools have one thread."""
     usable = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {usable[rank % len(usable)]})
 

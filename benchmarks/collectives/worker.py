@@ -30,7 +30,7 @@ class Timing:
     cpu: dict[str, list[float]]
 
     def ratio(self, seconds: dict[str, list[float]]) -> float:
-        """Return the ratio of the device's time to the CPU's time: the median over the rounds."""
+        """Return the median, over the rounds, of the device's time divided by the CPU's time."""
         return statistics.median(
             tpu / max(cpu, 1e-9) for cpu, tpu in zip(seconds["cpu"], seconds["tpu"], strict=True)
         )

@@ -64,7 +64,7 @@ def size(path: Path) -> int:
 
 
 def starts(name: str, par: Path, work: Path, rounds: int) -> list[Figure]:
-    """Measure cold and warm starts of a program, and a `cp -r` of its unpacked files."""
+    """Measure cold and warm starts of a program, and the cost of copying its unpacked files."""
     costs: dict[str, list[Cost]] = {FIRST: [], WARM: [], COPY: []}
     cache, copy = work / "cache", work / "copy"
     unpacked = 0

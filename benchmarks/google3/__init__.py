@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Benchmark of the overhead of torch_google's libraries over plain Python and torch."""
+"""Benchmark of the overhead that torch_google's libraries add to plain Python and torch."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure saving and loading a tensor through gfile, compared with open()."""
+"""Compare saving and loading a tensor through gfile with doing so through open()."""
 
 from __future__ import annotations
 

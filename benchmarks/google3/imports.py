@@ -9,9 +9,9 @@ from pathlib import Path
 
 from benchmarks.google3.row import Row, Sizes, Work
 
-# Both programs hide torch_google's installed entry points, including that of the `tpu` device,
-# which tpu_eager measures. OURS adds the entry points of torch_google's libraries again, even if
-# they are not installed.
+# Both programs hide torch_google's installed entry points. This excludes the `tpu` device, which
+# benchmarks/tpu_eager measures. OURS adds the entry points of torch_google's libraries again, even
+# if they are not installed.
 _ENTRY_POINTS = """
 from importlib import metadata
 find_entry_points = metadata.entry_points

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure lost lines and CPU time while four processes each log a thousand lines per second."""
+"""Measure CPU time and lost log lines while four processes log a thousand lines per second each."""
 
 from __future__ import annotations
 

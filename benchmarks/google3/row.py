@@ -15,7 +15,7 @@ Work = Callable[[Path], object]
 
 @dataclass(frozen=True)
 class Sizes:
-    """The number of bytes to save, of records to log, and of seconds to log at a fixed rate."""
+    """How much to measure: bytes saved, records logged, and seconds of logging at a fixed rate."""
 
     bytes: int
     records: int
@@ -99,7 +99,7 @@ def clear(directory: Path) -> None:
 
 
 def _timed(row: Row, work: Work, directory: Path) -> tuple[float, float]:
-    """Return the CPU time of `work`, with its child processes, and its wall time, in seconds."""
+    """Return the CPU time of `work`, including child processes, and its wall time, in seconds."""
     if row.prepare is not None:
         row.prepare(directory)
     before, begin = _cpu(), time.perf_counter()

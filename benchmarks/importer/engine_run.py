@@ -80,7 +80,7 @@ def run_verify(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
 
 
 def run_read(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
-    """Open and read every file of the tree, which is a lower bound for `verify`."""
+    """Open and read every file of the tree. The cost is a lower bound for `verify`."""
     del series, out
     total = 0
     for folder, _, names in os.walk(trees[0]):
@@ -91,7 +91,7 @@ def run_read(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
 
 
 def run_strict(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
-    """Apply the patch series to the tree that it was written for, the fastest case."""
+    """Apply the patch series to the tree that it was written for, which is the fastest case."""
     del out
     return {"files": len(apply_to_snapshot(load_series(series), DirectoryTree(trees[0])))}
 

@@ -19,7 +19,7 @@ _PATCHED_EVERY_THIRD = 3
 
 @dataclass(frozen=True)
 class Upstream:
-    """The releases of an upstream project, and patches to the first, as maps from path to text.
+    """The releases of an upstream project, as maps from path to text, and patches to the first one.
 
     Each item of `steps` is the name of a patch and the new text of the files that it changes. Each
     patch applies to the result of the previous one.
@@ -100,7 +100,7 @@ def _patched(
 ) -> str:
     """Return `text` with one to three hunks applied.
 
-    For each hunk, append to `places[name]` a preceding line, which a later release may change.
+    For each hunk, append to `places[name]` a line above the hunk, which a later release may change.
     """
     lines = text.splitlines(keepends=True)
     for hunk in range(1 + number % 3):

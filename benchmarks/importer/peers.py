@@ -55,7 +55,7 @@ class Workshop:
         self._make = make
 
     def build(self) -> None:
-        """Create the trees, the patch series and the repository, unless an earlier run did."""
+        """Create the trees, patch series and repository, unless an earlier run has created them."""
         stamp = self.directory / "made"
         if stamp.is_file() and stamp.read_text() == self._recipe:
             return
@@ -81,7 +81,7 @@ class Workshop:
         return Contender(peer, lambda: shutil.rmtree(home, ignore_errors=True))
 
     def figures(self, run: str) -> Mapping[str, float]:
-        """Return the figures from engine_run.py's last execution of `run`, for example `drift`."""
+        """Return the figures that engine_run.py wrote in its last run of `run`, such as `drift`."""
         figures: dict[str, float] = json.loads(
             (self.directory / "engine" / run / "figures.json").read_text()
         )

@@ -24,7 +24,7 @@ _AROUND = 3
 
 
 def read_upstream(wheels: tuple[Path, Path], series: Path, *, patches: int) -> Upstream:
-    """Return the text files of both wheels as releases, and `patches` patches to the first."""
+    """Return the text files of both wheels as releases, and `patches` patches to the first one."""
     old, new = (_texts(wheel) for wheel in wheels)
     now, steps = dict(old), list[tuple[str, dict[str, str]]]()
     for patch in _usable(load_series(series), old, new):
@@ -93,9 +93,10 @@ def _applied(patch: Patch, now: Mapping[str, str]) -> dict[str, str] | None:
 
 
 def _with_a_line(chance: random.Random, old: str, new: str, number: int) -> str | None:
-    """Return `old` with a line inserted or replaced where the lines around it are also in `new`.
+    """Return `old` with a line inserted or replaced.
 
-    Return None if there is no such place.
+    Choose a random place where the surrounding lines are the same in `new`. Return None if there is
+    no such place.
     """
     lines = old.splitlines(keepends=True)
     places = range(_AROUND, len(lines) - _AROUND)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Benchmark of libraries' models on the tpu device, compared with other programs; see README.md."""
+"""Benchmark of the tpu device and other ways to run libraries' models; see README.md."""

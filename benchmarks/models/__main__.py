@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare libraries' models in several programs, and update a results file after each row.
+"""Compare how fast programs, such as torch and torchax, run libraries' models.
 
-    python -m benchmarks.models --json=FILE                     all rows that FILE lacks
+The results file is updated after each row.
+
+    python -m benchmarks.models --json=FILE                     all rows that are not in FILE
     python -m benchmarks.models --json=FILE 'timm/*:train'      only those that match the pattern
     python -m benchmarks.models --json=FILE --again 'timm/*'    even if FILE already has them
     python -m benchmarks.models --list                          print the names of the rows

@@ -13,7 +13,7 @@ from benchmarks.models.model import Model
 def difference(
     model: Model, expected: Mapping[str, torch.Tensor], actual: Mapping[str, torch.Tensor]
 ) -> str:
-    """Return the first difference that is larger than the model's tolerance, or ""."""
+    """Return the first difference that exceeds the model's tolerance, or "" if there is none."""
     for name, value in expected.items():
         result = actual[name]
         if result.shape != value.shape:

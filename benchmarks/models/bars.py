@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draw ratios as bars on a logarithmic scale, as SVG. The same values give the same bytes."""
+"""Draw ratios as an SVG bar chart on a logarithmic scale. The output is deterministic."""
 
 from __future__ import annotations
 

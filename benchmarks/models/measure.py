@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure rows: run each program in a worker process, alternating with torch on the CPU."""
+"""Measure rows: run each program in a worker process, in alternation with torch on the CPU."""
 
 from __future__ import annotations
 
@@ -27,7 +27,11 @@ _CAUSE = 200  # The largest number of characters of a cause.
 
 @dataclass(frozen=True)
 class Limits:
-    """The number of rounds, the seconds per round, and the timeout for each request to a worker."""
+    """The number of rounds, and two times in seconds.
+
+    `seconds` is how long each program runs in each round, and `limit` is the timeout for each
+    request to a worker.
+    """
 
     rounds: int
     seconds: float
@@ -35,7 +39,7 @@ class Limits:
 
 
 class WorkerError(Exception):
-    """A worker failed. The error has a verdict and a cause for the table."""
+    """A worker failed. `verdict` and `cause` are the values for its row in the table."""
 
     def __init__(self, verdict: Verdict, cause: str) -> None:
         super().__init__(cause)
@@ -91,7 +95,11 @@ class Worker:
 
 
 def rows(keys: Sequence[Key], *, limits: Limits, torchax: str | None, log: Path) -> Iterator[Row]:
-    """Measure the rows with these keys. If `torchax` (an interpreter) is None, skip its rows."""
+    """Measure the rows with these keys.
+
+    `torchax` is the Python interpreter of an environment with torchax. If it is None, skip the
+    rows of the program `torchax`.
+    """
     for (model, kind), group in groupby(keys, key=lambda key: (key.model, key.kind)):
         programs = [key.program for key in group if key.program != "torchax" or torchax]
         pythons = {"torchax": torchax or ""}
@@ -117,7 +125,7 @@ def group_rows(
     log: Path,
     scratch: Path,
 ) -> Iterator[Row]:
-    """Measure a model in several programs, alternating each with the same torch process."""
+    """Measure a model in several programs, each in alternation with the same torch process."""
     expected = {"prepare": str(scratch / "expected.pt")}
     base = Worker(commands[BASE], log=log, scratch=scratch / BASE)
     try:

@@ -9,7 +9,7 @@ from benchmarks.models.measure import Limits, group_rows
 from benchmarks.models.row import Row, Verdict
 
 _LIMITS = Limits(rounds=3, seconds=0.01, limit=60)
-# A worker whose arguments are the difference and the time per run, in seconds, that it reports.
+# A fake worker. Its arguments are the difference and the times per run, in seconds, to report.
 _WORKER = """
 import json, sys
 difference, *seconds = sys.argv[1:]
@@ -34,7 +34,8 @@ def _rows(tmp_path: Path, limits: Limits = _LIMITS, **commands: list[str]) -> di
 
 
 def test_ratios_are_those_of_a_round(tmp_path: Path) -> None:
-    # The second round is slow for both programs. torch's first three times are for its own row.
+    # The second round is slow for both programs. torch's first three times are those of its own
+    # row; the other three are from the same rounds as the times of `fused`.
     torch = _worker("", "1", "10", "2", "1", "10", "2")
     rows = _rows(tmp_path, torch=torch, fused=_worker("", "4", "50", "10"))
     assert (rows["torch"].ratio, rows["torch"].cpu_seconds) == (1, 2)

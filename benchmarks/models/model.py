@@ -38,11 +38,11 @@ class Work:
 
 @dataclass(frozen=True)
 class Model:
-    """A model in the table of zoo/.
+    """A model in the table of models, zoo/.
 
     `build` imports the library and creates the model with random weights. A tolerance is the
-    largest relative error, in the L2 norm: `tolerance` for outputs and losses, `update_tolerance`
-    for the change in all parameters in the first step.
+    largest acceptable relative error, in the L2 norm: `tolerance` for outputs and losses,
+    `update_tolerance` for the change in all parameters in the first step.
     """
 
     library: str
@@ -74,7 +74,10 @@ class Key:
 
 
 def keys(models: Mapping[str, Model]) -> Iterator[Key]:
-    """Yield the keys of all rows, model by model, so that an interrupted run has both kinds."""
+    """Yield the keys of all rows, model by model.
+
+    An interrupted run then has both inference and training results for most of its models.
+    """
     for name in models:
         for kind in KINDS:
             for program in PROGRAMS:

@@ -19,7 +19,7 @@ TITLES = {"infer": "inference", "train": "training"}
 
 
 class Verdict(enum.StrEnum):
-    """The outcome of a row. Only `PASSED` has times."""
+    """The outcome of a row. The row has times only if it is `PASSED`."""
 
     PASSED = "passed"
     DIFFERS = "differs"
@@ -33,8 +33,8 @@ class Verdict(enum.StrEnum):
 class Row:
     """The cost of a run (inference or a training step) of a model in a program.
 
-    `cpu_seconds` and `wall_seconds` are medians over the rounds. `ratio` is the median of the CPU
-    time ratios to `torch` within each round. `start_cpu` and `start_wall` are the times,
+    `cpu_seconds` and `wall_seconds` are medians over the rounds. `ratio` is the CPU time divided by
+    that of `torch` in the same round, also as a median. `start_cpu` and `start_wall` are the times,
     in seconds, until nothing more is compiled. `load` is the machine's load average after the row.
     """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model in torch: on the CPU or on the tpu device, eager or compiled."""
+"""Run a model with torch, on the CPU or on the tpu device, eager or compiled."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STEPS = 3
 
 
 class TorchProgram:
-    """A model that runs in torch, with the settings `SETTINGS[name]`."""
+    """A model that runs with torch and the settings `SETTINGS[name]`."""
 
     def __init__(self, name: str, work: Work, kind: str) -> None:
         self._device, mode, compiles = SETTINGS[name]
@@ -60,7 +60,7 @@ class TorchProgram:
         return {"losses": torch.tensor(losses), "update": update}
 
     def settle(self, *, rounds: int = 20) -> None:
-        """Run until nothing more is compiled, even in the background, or for `rounds` rounds."""
+        """Run, for at most `rounds` rounds, until nothing more compiles, even in the background."""
         for _ in range(rounds):
             before = torch.tpu.metrics().compiles if self._device == "tpu" else 0
             for _ in range(2):

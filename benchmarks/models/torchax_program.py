@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model in torchax. The model, or the whole training step, is jitted, with donated parameters."""
+"""Run a model with torchax. The model or the whole training step is jitted.
+
+The training step donates the parameters and buffers.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ Tensors = dict[str, Any]
 
 
 class TorchaxProgram:
-    """A model that runs in torchax, which needs its own process: it renames PrivateUse1."""
+    """A model that runs with torchax. torchax renames PrivateUse1, so it needs its own process."""
 
     def __init__(self, work: Work, kind: str) -> None:
         with overloads_that_are_gone():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start programs in turn and measure them, mainly by CPU time, in case the machine is shared."""
+"""Start programs in turn and measure them, mainly by CPU time, as the machine may be shared."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Sample:
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-    """The medians of a program's samples. `cpu_ratio` is the median of the ratios per round."""
+    """The medians of a program's samples. `cpu_ratio` is the median of the per-round ratios."""
 
     name: str
     wall: float

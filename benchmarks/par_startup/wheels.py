@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose the wheels for all tools: those pinned in third_party/, or a different torch release."""
+"""Choose the wheels for all tools: the pinned ones, or those of a different torch release."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _THIRD_PARTY = pathlib.Path(__file__).parents[2] / "third_party"
 
 
 def requirements(release: str | None = None) -> list[str]:
-    """Return pip requirements for NumPy and torch. `release` defaults to the pinned torch."""
+    """Return pip requirements for NumPy and torch. `release` defaults to the pinned release."""
     numpy = _read("pypi/lock.json")["packages"]["numpy"]["version"]
     return [f"torch=={release or _read('torch/pin.json')['version']}", f"numpy=={numpy}"]
 

@@ -17,7 +17,10 @@ _HOUR = 3600.0
 
 
 def figures(moments: Sequence[Moment], case: str, subject: str, note: str) -> list[Figure]:
-    """Return the hourly growth of each resource's usage. `moments` must exclude the warm-up."""
+    """Return how much the usage of each resource grows per hour.
+
+    `moments` must not contain samples from the warm-up.
+    """
     times = [elapsed for elapsed, _ in moments]
     rows = []
     for name, pids in _groups(moments).items():
@@ -46,7 +49,7 @@ def figures(moments: Sequence[Moment], case: str, subject: str, note: str) -> li
 
 
 def details(moments: Sequence[Moment]) -> list[dict[str, Any]]:
-    """Return rows for a results file, at least 10 s apart: the resource usage of each process."""
+    """Return rows for a results file: the resource usage of each process, at most every 10 s."""
     rows: list[dict[str, Any]] = []
     groups = _groups(moments)
     for elapsed, each in moments:

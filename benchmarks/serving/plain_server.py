@@ -16,7 +16,7 @@ from examples import model
 
 
 class DigitsAPI(LitAPI):
-    """The API as LitServe's manual recommends it: LitServe itself batches the tensors."""
+    """An API in the form that LitServe's manual recommends: LitServe itself batches the tensors."""
 
     def __init__(self, checkpoint: str, **options: Any) -> None:
         super().__init__(**options)

@@ -50,7 +50,8 @@ def cpu_seconds(session: int) -> float:
 class Sample:
     """The resource usage of one process.
 
-    Resident memory would also include file-backed pages, which the kernel can reclaim at any time.
+    The memory is anonymous memory only. Resident memory would also include file-backed pages, which
+    the kernel can reclaim at any time.
     """
 
     anonymous_mib: float

@@ -20,7 +20,7 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
 from benchmarks.size_streams.model import VOCABULARY, Llama
 
-# The number of warm-up steps. At first, compilers may generate code that supports a single size.
+# The number of warm-up steps. In the first steps, compilers may generate code for a single size.
 WARM = 16
 PEERS = ("torch", "inductor", "strict", "fused", "compiled", "compile")
 
@@ -82,7 +82,7 @@ def _next_token(model: Any, token: torch.Tensor, cache: Any) -> tuple[torch.Tens
 
 
 def generate(model: Any, device: str) -> Iterator[float]:
-    """Generate tokens with a growing KV cache, and yield each of them."""
+    """Generate tokens with a growing KV cache, and yield each token."""
     tokens = (torch.arange(8) % VOCABULARY).reshape(1, 8).to(device)
     token, cache = _next_token(model, tokens, None)
     while True:

@@ -36,7 +36,7 @@ class Edit:
     """An edit that inserts a word after `find`, which is part of an error message.
 
     `path` is relative to the workspace, or to the tree of torch's sources. `goal` is the maximum
-    build time that we promise, in seconds, or None.
+    build time that we promise, in seconds, or None if we promise none.
     """
 
     name: str

@@ -61,7 +61,7 @@ def interleaved(
 
 
 def train(peer: Peer, case: str, *, threads: int) -> Sample:
-    """Do one training run on `threads` processors. Raises RunError if the program fails."""
+    """Perform a training run on `threads` processors. Raises RunError if the program fails."""
     command = [*peer.command, case, f"--threads={threads}"]
     done = subprocess.run(
         command,

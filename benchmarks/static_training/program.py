@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Do one training run, and print its CPU and wall time and torch's build settings as JSON.
+"""Perform a training run, and print its CPU and wall time and torch's build settings as JSON.
 
-Usage: `program.py CASE --threads N`. `program.py data` prints the digits dataset from a PAR
+Usage: `program.py CASE --threads N`. In a PAR, `program.py data` prints the packed digits dataset
 instead.
 """
 
@@ -37,7 +37,10 @@ def main(arguments: list[str]) -> int:
 
 
 def made_of(*, onednn: bool) -> dict[str, Any]:
-    """Return the build settings that affect torch's speed; `show` is torch's own description."""
+    """Return the build settings that affect torch's speed.
+
+    `show` is the text that torch.__config__.show() returns.
+    """
     show = torch.__config__.show()
     blas = re.search(r"\bBLAS_INFO=(\w+)", show)
     threads = re.search(r"parallel backend: (.+)", torch.__config__.parallel_info())

@@ -45,7 +45,7 @@ class Figure:
 
 
 class Worker:
-    """A worker process of a program, pinned to as many processors as it has threads."""
+    """A worker process that runs one program, pinned to one processor per thread."""
 
     def __init__(self, peer: str, *, python: str, threads: int) -> None:
         self.peer = peer
@@ -96,7 +96,8 @@ def environment(threads: int) -> dict[str, str]:
         "PYTHONDONTWRITEBYTECODE": "",
         "OMP_NUM_THREADS": str(threads),
         "TORCH_TPU_PLATFORM": "cpu",
-        # Run only compiled programs, as on a TPU; ../size_streams also measures CPU kernels.
+        # Disable torch's CPU kernels, so that the tpu device runs only compiled programs, as on a
+        # TPU. ../size_streams measures the device with CPU kernels.
         "TORCH_TPU_CPU_KERNELS": "0",
         "JAX_PLATFORMS": "cpu",
     }

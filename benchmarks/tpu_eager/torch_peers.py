@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workloads in torch: on the CPU and on the `tpu` device, eager and compiled."""
+"""Run the workloads with torch: on the CPU and on the `tpu` device, eager and compiled."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workloads in torchax. Training steps and models are jitted; `x + y` runs eagerly."""
+"""Run the workloads with torchax. Training steps and models are jitted; `x + y` runs eagerly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.tpu_eager.updates import OPTIMIZERS, UPDATES, zeros
 
 
 class Torchax:
-    """Runs the workloads on torchax. It needs its own process, because it renames PrivateUse1."""
+    """The workloads, run with torchax. torchax renames PrivateUse1, so it needs its own process."""
 
     def __init__(self) -> None:
         with overloads_that_are_gone():

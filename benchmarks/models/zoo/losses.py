@@ -8,7 +8,7 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
 
 def classes(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Return the mean cross entropy. The last dimension of `logits` is the class."""
+    """Return the mean cross entropy. The last dimension of `logits` indexes the classes."""
     return F.cross_entropy(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1))
 
 
