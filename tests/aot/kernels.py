@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Pallas kernels to compile, forward and backward: those of `custom_kernel` and attention.
+"""The Pallas kernels to compile: those that `custom_kernel` registers here, and attention's.
 
-Their programs are lowered but not run, because Pallas would interpret them on the `cpu` platform.
+Their forward and backward programs are lowered but not run, because Pallas would interpret them on
+the `cpu` platform.
 """
 
 from __future__ import annotations
@@ -66,8 +67,8 @@ def _attention_vjp(
     )
 
 
-# For each kernel to compile, an operator in the `aot` namespace (or `attention`, for torch's
-# operator), and the shape of its arguments.
+# For each kernel to compile, its operator and the shape of its arguments. `attention` is torch's
+# scaled_dot_product_attention; the other operators are in the `aot` namespace.
 KERNELS: dict[str, tuple[str, tuple[int, ...]]] = {
     "doubled": ("doubled", (256, 256)),
     "flash head_dim 64": ("flash", (1, 4, 512, 64)),
@@ -81,7 +82,10 @@ KERNELS: dict[str, tuple[str, tuple[int, ...]]] = {
 
 
 def traced(name: str, dtype: str) -> Iterator[tuple[str, jax.stages.Traced]]:
-    """Yield the name and trace of a kernel's forward and, if any, backward program for a TPU."""
+    """Yield the name and the trace, for a TPU, of each of a kernel's programs.
+
+    The forward program comes first. All kernels except `doubled` also have a backward program.
+    """
     operator, shape = KERNELS[name]
     array = jax.ShapeDtypeStruct(shape, dtype)
     if operator == "doubled":

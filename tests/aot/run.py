@@ -127,7 +127,10 @@ def _surprises(rows: Sequence[Row]) -> list[str]:
 
 
 def _updated(rows: Sequence[Row]) -> list[str]:
-    """Update the golden files and TABLE.md. Return errors for missing and unused exceptions."""
+    """Update the golden files and TABLE.md.
+
+    Return an error for each failure that exceptions.json does not list, and for each unused entry.
+    """
     # Under `bazel run`, the golden files next to __file__ are copies. Write to the workspace.
     root = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
     folder = Path(root, "tests/aot") if root else Path(__file__).parent

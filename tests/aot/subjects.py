@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""List the cases, from op_db, module_db, STEPS and KERNELS, and the calls that run them."""
+"""List the cases and the calls that run them.
+
+The cases come from op_db, module_db, STEPS and KERNELS.
+"""
 
 from __future__ import annotations
 
@@ -107,7 +110,7 @@ def _module_calls(case: Case) -> Iterator[Call]:
 
 
 def _pass(module_class: Callable[..., torch.nn.Module], arguments: object, dtype: object) -> object:
-    """Run a module forward and backward on the device."""
+    """Run a module's forward and backward passes on the device."""
     made_of, called_with = arguments.constructor_input, arguments.forward_input  # type: ignore[attr-defined]
     module = module_class(*made_of.args, **made_of.kwargs).to("tpu", dtype).train()
     args, kwargs = pytree.tree_map_only(

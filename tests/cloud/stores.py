@@ -22,7 +22,7 @@ _PAR = Path("examples/cloud_checkpoint.par")
 
 @dataclass(frozen=True)
 class Store:
-    """A bucket on a server. `environment` makes clients of `scheme` connect through `proxy`."""
+    """A bucket on a server. With `environment`, clients for `scheme` connect through `proxy`."""
 
     scheme: str
     proxy: FaultProxy

@@ -71,7 +71,7 @@ class Exceptions:
 
 
 def load(path: Path = FILE) -> Exceptions:
-    """Read `path`. Raises a ValueError naming any entry that lacks a field or a reason."""
+    """Read `path`. Raises a ValueError that names the first entry with a missing or empty field."""
     entries = []
     for number, row in enumerate(json.loads(path.read_text(encoding="utf-8"))):
         if set(row) != {"op", "dtype", "check", "reason"} or not all(row.values()):

@@ -52,8 +52,8 @@ def text(rows: Mapping[Key, Row], dtype: str) -> str:
 def surprise(row: Row, known: Mapping[Key, Row]) -> str:
     """Return the difference between a row and the golden file, or "" if there is none.
 
-    If fewer samples ran than the golden file covers, ignore the golden failures of the other
-    samples.
+    If fewer samples ran than the golden file covers, ignore its failures for samples that did not
+    run.
     """
     before = known.get(row.key)
     if before is None:

@@ -72,7 +72,10 @@ def permuted(op: Any, sample: Sample, place: Place) -> Seen:
 
 
 def fused(op: Any, sample: Sample, place: Place) -> Seen:
-    """Record a forward call; on tpu, the second one in fused mode, which runs the fused code."""
+    """Record a forward call. On tpu, call twice in fused mode, and record the second call.
+
+    The second call runs the fused code.
+    """
     if place.device == "cpu":
         return forward(op, sample, place)
     with torch.tpu.eager_mode("fused"):

@@ -29,10 +29,11 @@ CHECKS = ("forward", "strides", "backward", "out", "inplace", "refused", "fused"
 
 @dataclass(frozen=True)
 class Row:
-    """The outcome of a check. Of `total` samples, `taken` were run; `samples` of those count.
+    """The outcome of a check. Of op_db's `total` samples, `taken` were run.
 
-    A sample counts if the CPU accepts it or, in the `refused` check, rejects it. A row's samples
-    have a fixed order. `first` is the position of the first failure, which `message` describes.
+    `samples` of them count: those that the CPU accepts or, in the `refused` check, rejects. The
+    order of the samples is fixed. `first` is the position of the first failure, which `message`
+    describes.
     """
 
     op: str

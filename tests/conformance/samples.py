@@ -41,7 +41,7 @@ def name(op: Any) -> str:
 def pick(
     op: Any, dtype: torch.dtype, count: int | None, *, few: int, gradients: bool
 ) -> tuple[list[Sample], int]:
-    """Return the first `count` samples (all if None), and the number of samples that exist.
+    """Return the first `count` samples (all if None), and the total number of samples.
 
     The order of the samples is fixed. It starts with the `few` samples that gate_test.py runs.
     """
@@ -120,8 +120,8 @@ def placed(
 ) -> tuple[list[Any], dict[str, Any]]:
     """Return copies of the arguments on `device`, with the same strides.
 
-    An argument that is itself a device becomes `device`. `wider` converts float32 and narrower
-    dtypes to float64, and complex64 to complex128.
+    An argument that is itself a device is replaced by `device`. `wider` converts float32 and
+    narrower dtypes to float64, and complex64 to complex128.
     """
 
     def leaf(value: Any) -> Any:

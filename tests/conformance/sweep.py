@@ -68,8 +68,8 @@ def sweep(
 ) -> Iterator[Row]:
     """Run the tasks that have no rows in `file`, append their rows to it, and yield all rows.
 
-    `samples` is the number per row: infinity for all, None for as many as gate_test.py runs. If
-    `again` is set, rerun the rows that did not pass.
+    `samples` is the number of samples per row: math.inf means all, and None means the number that
+    gate_test.py runs. If `again` is set, rerun the rows that did not pass.
     """
     known = read(file) if file and file.exists() else {}
     with Worker(seconds=seconds) as worker:

@@ -15,17 +15,18 @@ from torch.testing._internal.opinfo.core import DecorateInfo
 from tests.conformance.samples import name
 from torch_google.tpu.runtime.precision import roundoff
 
-# Each row has patterns for the operator, dtype and check, the relative and the absolute tolerance,
+# The columns are patterns for the operator, dtype and check, the relative and absolute tolerances,
 # and the reason.
 TABLE: tuple[tuple[str, str, str, float, float, str], ...] = (
     ("erfinv", "float32", "backward", 1e-5, 0.0, "exp(y**2): 2*y**2 times the error of y"),
     ("special.hermite_polynomial_he", "float32", "*", 1e-5, 1e-3, "terms of about 1000 cancel"),
 )
 
-# Operators that compute products, each with a multiplier and a reason. The tolerance, relative to
-# the largest element of a result, is the multiplier times the rounding error of a factor. A CPU
-# does not round factors. On other platforms, `torch_google.tpu.runtime.precision.roundoff` returns
-# this error, which depends on torch.tpu.precision.
+# Operators that multiply, each with a multiplier and a reason. The tolerance, relative to the
+# largest element of a result, is the multiplier times the error of rounding an operand. A CPU does
+# not round the operands of a multiplication. On other platforms,
+# `torch_google.tpu.runtime.precision.roundoff` returns this error, which depends on
+# torch.tpu.precision.
 PRODUCTS: dict[str, tuple[float, str]] = {
     "*matmul*": (8.0, "a sum of products"),
     "*mm": (8.0, "a sum of products"),
@@ -122,7 +123,8 @@ def tolerance(
 ) -> Tolerance:
     """Return the tolerance for checking an operator on samples of `dtype`.
 
-    On a platform that rounds the factors of products, operators in PRODUCTS get larger tolerances.
+    On a platform that rounds the operands of multiplications, operators in PRODUCTS get larger
+    tolerances.
     """
     overrides: dict[torch.dtype, tuple[float, float]] = {}
     for decorator in op.decorators:
@@ -147,7 +149,10 @@ def tolerance(
 
 
 def _rounded(operator: str, dtype: torch.dtype, error: float) -> float:
-    """Return the relative error of an operator's products, or 0 if its factors are not rounded."""
+    """Return the relative error that an operator's results have because its operands are rounded.
+
+    Return 0 if they are not rounded.
+    """
     if dtype not in _ROUNDED or error <= _FLOAT32:
         return 0.0
     factors = [f for pattern, (f, _) in PRODUCTS.items() if fnmatch.fnmatchcase(operator, pattern)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that tolerances for float32 products depend on the platform and its precision."""
+"""Test that tolerances for float32 matmuls depend on the platform and its precision."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_products_have_the_rounding_of_the_platform() -> None:
 
 
 def test_a_product_of_bfloat16_factors_is_within_the_tolerance_of_a_tpu() -> None:
-    # Emulate a TPU's product: round the float32 factors to bfloat16, and add in float32.
+    # Emulate a matmul on a TPU: round the float32 operands to bfloat16, and add in float32.
     generator = torch.Generator().manual_seed(0)
     a, b = (torch.randn(64, 64, generator=generator) for _ in range(2))
     exact, rounded = a.double() @ b.double(), a.bfloat16().float() @ b.bfloat16().float()

@@ -44,16 +44,19 @@ def applies(op: Any, dtype: torch.dtype, check: str) -> bool:
 
 
 def few(dtype: str, check: str) -> int:
-    """Return the number of samples that gate_test.py runs: few, as each takes 0.05 s to compile."""
+    """Return the number of samples that gate_test.py runs.
+
+    The number is small, because compiling a sample takes 0.05 s.
+    """
     if check in ("fused", "refused"):
         return 1 if check == "fused" else 3
     return (5 if check in ("forward", "strides", "permuted") else 2) if dtype == "float32" else 1
 
 
 def attempt(op: Any, dtype: torch.dtype, check: str, count: int | None) -> Iterator[list[Row]]:
-    """Run `count` samples (all if None). Yield the rows before the first sample and after each.
+    """Run `count` samples (all if None). Yield a list of rows at the start and after each sample.
 
-    There is one row, except for `forward`, which also yields a row for `strides`.
+    The list contains the row of the check. For `forward`, it also contains the row of `strides`.
     """
     kind = str(dtype).removeprefix("torch.")
     if check == "refused":
@@ -131,7 +134,7 @@ def _values(
 
 
 def _rebuilt(op: Any, sample: Sample, got: Seen, expected: Seen, allowed: Any) -> str | None:
-    """Check the results of each call by reconstruction.
+    """Check the results of each call with `verify.rebuilt`.
 
     Return the first error, or "" if they are correct. Return None if the operator cannot be checked
     this way.

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare results by value, dtype and shape, or by reconstruction if several are correct."""
+"""Compare results by value, dtype and shape.
+
+If an operator has several correct results, check a property that all of them have. For example, the
+factors of an SVD must be unitary, and their product must equal the product of the CPU's factors.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ Checker = Callable[[Sequence[Any], dict[str, Any], list[Any], list[Any], Close],
 
 
 def differs(got: Sequence[Any], expected: Sequence[Any], close: Close | None) -> str:
-    """Return the first difference between two lists of results, or "".
+    """Return the first difference between two lists of results, or "" if there is none.
 
     If `close` is None, tensors may have different values.
     """
@@ -33,7 +37,7 @@ def differs(got: Sequence[Any], expected: Sequence[Any], close: Close | None) ->
 def rebuilt(
     name: str, sample: Sample, got: Sequence[Any], expected: Sequence[Any], tolerance: Tolerance
 ) -> str | None:
-    """Check, by reconstruction, the results of an operator that has several correct results.
+    """Check the results of an operator that has several correct results, such as an SVD.
 
     Return the first error, or "" if they are correct. Return None if the operator has only one
     correct result.
@@ -52,9 +56,10 @@ def rebuilt(
 def tied(
     name: str, sample: Sample, got: Sequence[Any], expected: Sequence[Any], tolerance: Tolerance
 ) -> str | None:
-    """Compare the gradients of an operator that may select any of several equal elements.
+    """Compare the gradients of an operator that may select any one of several equal elements.
 
-    Only the sum of the gradients of equal elements is unique. Return None for any other operator.
+    Only the sum of the gradients over equal elements is well-defined. Return the difference, "" if
+    there is none, or None for any other operator.
     """
     if name not in _DIMENSIONS or len(got) != 1 or not _alike(got[0], expected[0]):
         return None

@@ -55,7 +55,7 @@ class Worker:
         return [add(row, outcome, None, message) for row in rows]
 
     def stop(self) -> int | None:
-        """Stop the process and return its exit status, or None if there is none."""
+        """Stop the process and return its exit status, or None if no process is running."""
         if self._process is None or self._connection is None:
             return None
         self._connection.close()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copy examples/consumer, make the copy depend on these sources, and run Bazel in it."""
+"""Copy examples/consumer, make the copy depend on this source tree, and run Bazel in it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from tools.bazel.events import runners
 
 SOURCES = Path(__file__).absolute().parents[2].joinpath("bazelw").resolve().parent
 
-# Prefixes of the environment variables that Bazel sets for tests and that are unset in a user's
-# shell.
+# Prefixes of environment variables that are set when Bazel runs a test but not in a user's shell.
 _OF_TESTS = ("TEST_", "RUNFILES_", "JAVA_RUNFILES", "PYTHON", "PAR_", "XML_OUTPUT_FILE")
 
 

@@ -44,7 +44,7 @@ def _parsed_flags() -> None:
 
 @contextmanager
 def _place(scheme: str, folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the path of a folder with this scheme, and the environment variables to access it."""
+    """Yield a folder's path with this scheme, and the environment variables for accessing it."""
     if scheme == "file":
         yield str(folder), dict(os.environ)
         return

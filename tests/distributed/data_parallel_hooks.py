@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test cases for DDP's communication hooks, and for optimizers that shard state over ranks."""
+"""Test cases for DDP's communication hooks, and for optimizers that shard state across ranks."""
 
 from __future__ import annotations
 

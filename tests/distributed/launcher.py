@@ -21,7 +21,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-# The number of seconds after which a test case counts as hung.
+# The number of seconds after which a test case is considered hung.
 _TIMEOUT = 300.0
 # The number of seconds that the other ranks have to finish after one has failed.
 _AFTER_FAILURE = 5.0
@@ -33,7 +33,10 @@ _TAIL = 60
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """A case's result. `error` is empty if all ranks passed. Other fields are maxima over ranks."""
+    """A case's result. `error` is empty if all ranks passed.
+
+    The other fields are the maxima over all ranks.
+    """
 
     error: str
     difference: float

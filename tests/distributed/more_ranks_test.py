@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run all cases with four and eight ranks, and load a checkpoint with fewer ranks."""
+"""Run all cases for four and eight ranks, and load a checkpoint on fewer ranks than saved it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test cases for torch.distributed.pipelining, which gives each rank some of the layers."""
+"""Test cases for torch.distributed.pipelining, which assigns some of the layers to each rank."""
 
 from __future__ import annotations
 

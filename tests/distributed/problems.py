@@ -34,7 +34,7 @@ class Mlp(nn.Module):
 
 
 class Attention(nn.Module):
-    """Causal attention with two heads of width 8, which tensor parallelism splits over ranks."""
+    """Causal attention with two heads of width 8, which tensor parallelism splits across ranks."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tests.distributed.rank import Rank
 
-# The modules that define test cases, with the headings of their features in the table of results.
+# The modules that define test cases, with their headings in the table of results.
 FEATURES = {
     "data_parallel": "DistributedDataParallel",
     "data_parallel_hooks": "DDP's communication hooks, ZeroRedundancyOptimizer",

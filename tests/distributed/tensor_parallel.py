@@ -26,7 +26,7 @@ from tests.distributed.registry import case
 
 
 def block_plan() -> dict[str, Any]:
-    """Return the plan that splits the heads and the hidden features of a block over the ranks."""
+    """Return the plan that splits a block's heads and hidden features across the ranks."""
     return {
         "attention.q": ColwiseParallel(),
         "attention.k": ColwiseParallel(),

@@ -73,7 +73,7 @@ def table() -> Mapping[str, Case]:
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a case: its device, and whether it compiles."""
+    """One run of a case: its device, and whether to use torch.compile."""
 
     device: torch.device
     compiles: bool = False
@@ -89,7 +89,7 @@ class Run:
         return value
 
     def compiled(self, function: _F) -> _F:
-        """Return a function or module, compiled by torch.compile if the run asks for it."""
+        """Return a function or module, compiled by torch.compile if `compiles` is true."""
         if not self.compiles:
             return function
         compiled: Any = torch.compile(function)

@@ -78,7 +78,7 @@ def run(row: Case, modes: Iterable[str], journal: Journal) -> None:
 
 
 def outcome(row: Case, mode: str, expected: Values) -> tuple[Verdict, str]:
-    """Run a case on tpu in a mode. Return its verdict, and the cause unless it passed."""
+    """Run a case on tpu in `mode`. Return its verdict, and the cause, which is "" if it passed."""
     try:
         actual = values(row, mode)
     except Exception as error:  # noqa: BLE001 - a library may raise anything
@@ -88,7 +88,7 @@ def outcome(row: Case, mode: str, expected: Values) -> tuple[Verdict, str]:
 
 
 def compare(row: Case, expected: Values, actual: Values) -> str:
-    """Return the first difference between the tensors from the CPU and from tpu, or ""."""
+    """Return the first difference between the CPU's and tpu's tensors, or "" if there is none."""
     if not expected:
         return "the case returns no tensor"
     if expected.keys() != actual.keys():
@@ -104,7 +104,7 @@ def compare(row: Case, expected: Values, actual: Values) -> str:
 
 
 def values(row: Case, mode: str) -> dict[str, torch.Tensor]:
-    """Run a case in a mode, and return copies of its tensors on the CPU."""
+    """Run a case in `mode` (CPU or a mode of tpu), and return CPU copies of its tensors."""
     torch.compiler.reset()
     for seed in (torch.manual_seed, random.seed, numpy.random.seed):
         seed(0)

@@ -34,7 +34,7 @@ def libraries(group: str) -> list[str]:
 
 
 def version(key: str) -> str:
-    """Return the locked version of a package. Raises KeyError if it is in no lock file."""
+    """Return the locked version of a package. Raises KeyError if no lock file contains it."""
     return _rows()[key].version
 
 
@@ -56,7 +56,7 @@ def extra_index() -> str:
 
 
 def problems() -> list[str]:
-    """Return a line for each inconsistency among the groups, their locks and the main lock."""
+    """Return a line for each inconsistency among the groups' files and the main lock file."""
     found = []
     shared = _shared()
     versions = {key: row.version for value in shared for key, row in value.packages.items()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generate TABLE.md from the results: `python -m tests.ecosystem.page`, or by running cases."""
+"""Generate TABLE.md from results.json: `python -m tests.ecosystem.page`. run.py also does this."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Verdict(enum.StrEnum):
 
 @dataclass(frozen=True, order=True)
 class Row:
-    """The result of a case in a mode. `cause` is one line, or empty if the case passed.
+    """The result of a case in one mode. `cause` is one line, or empty if the case passed.
 
     `source` is the digest of the case's code when it ran. If it is not the current digest, the row
     is stale.
@@ -71,7 +71,7 @@ def write(rows: Iterable[Row], file: Path = FILE) -> None:
 @contextmanager
 def locked_for_writing(file: Path = FILE) -> Iterator[None]:
     """Prevent other processes from writing results while the block runs."""
-    # Lock the directory, because `write` replaces the file.
+    # Lock the directory instead of the file, because `write` replaces the file.
     directory = os.open(file.parent, os.O_RDONLY)
     try:
         fcntl.flock(directory, fcntl.LOCK_EX)

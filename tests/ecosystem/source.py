@@ -71,7 +71,7 @@ def _all_bound(module: str) -> frozenset[str]:
 
 
 def _bound(statement: ast.stmt) -> Iterator[str]:
-    """Yield the names that a statement of a module defines."""
+    """Yield the names that a module-level statement defines."""
     if isinstance(statement, ast.FunctionDef | ast.ClassDef):
         yield statement.name
     elif isinstance(statement, ast.Import | ast.ImportFrom):

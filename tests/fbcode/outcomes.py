@@ -12,7 +12,7 @@ from pathlib import Path
 from tools.presubmit.account import Account
 from tools.presubmit.results import Case, Outcome
 
-# The prefix of the skip reason of a test that ran and failed as expected.
+# The prefix of the skip reason for a test that ran and failed as expected.
 KNOWN = "known: "
 
 # Before each test, a run writes a line with this reason to its results. If no line follows for
@@ -53,8 +53,8 @@ class Ran:
 def read(file: Path, since: int = 0) -> dict[tuple[str, str], Ran]:
     """Return the last line for each test in `file`, ignoring the first `since` bytes.
 
-    Return an empty dict if the file does not exist. Raises a ValueError naming the line if one is
-    malformed.
+    Return an empty dict if the file does not exist. Raises a ValueError that names the line if a
+    line is malformed.
     """
     if not file.exists():
         return {}

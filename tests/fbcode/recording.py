@@ -17,8 +17,9 @@ from tools.presubmit.results import Outcome
 # Environment variables: the path of the results file, and whether to rerun failed tests.
 FILE = "FBCODE_RESULTS"
 AGAIN = "FBCODE_AGAIN"
-# The environment variable for the folder of the tests, set if files in its subfolders may have the
-# same name. The name of a suite is then the file's path relative to this folder.
+# The environment variable that names the folder with the tests. It is set if test files in
+# different subfolders may have the same name. A suite's name then contains the path of its file
+# relative to this folder.
 FOLDER = "FBCODE_FOLDER"
 
 
@@ -92,7 +93,10 @@ def _summary(text: str) -> str:
 
 
 def _named(item: pytest.Item, outcome: Outcome, reason: str, seconds: float = 0.0) -> Ran:
-    """Return the outcome of a test. Its suite omits the device's name, which torch may change."""
+    """Return the outcome of a test, with a suite name that omits the device's name.
+
+    torch appends the device's name to the class name, and may change it later.
+    """
     suite, cls = _file_name(item.path), getattr(item, "cls", None)
     if cls is not None:
         name = cls.__name__

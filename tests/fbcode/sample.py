@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Select a shard of torch's test tables (op_db, module_db, optim_db), the same on every machine."""
+"""Select the same shard of torch's test tables (op_db, module_db, optim_db) on every machine."""
 
 from __future__ import annotations
 

@@ -48,7 +48,10 @@ def _differs_in(mode: str, program: Program) -> bool:
 
 
 def differs(program: Program, mode: str) -> str:
-    """Return the first difference between results on tpu in `mode` and on the CPU, or ""."""
+    """Return the first difference between the results on tpu in `mode` and on the CPU.
+
+    Return "" if there is none.
+    """
     if mode != "debug":
         program = program.without_values()
     cpu = run(program, "cpu")

@@ -17,7 +17,7 @@ _TOLERANCE = {
     torch.complex128: 1e-3,
 }
 _LEAST = min(_TOLERANCE.values())
-# An index out of range raises IndexError on tpu; on the CPU it raises IndexError or RuntimeError,
+# An out-of-range index raises IndexError on tpu; on the CPU, it raises IndexError or RuntimeError,
 # depending on the kernel and the rank.
 _OF_INDICES = {"IndexError", "RuntimeError"}
 

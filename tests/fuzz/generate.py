@@ -50,7 +50,7 @@ def generate(seed: int, *, least: int = 20, most: int = 60) -> Program:
 
 
 def grow(seed: int, *, least: int = 20, most: int = 60) -> State:
-    """Return the state after generating the program for a seed, so that it can be extended."""
+    """Return the state after generating the program for a seed. The caller may add lines to it."""
     state = State(seed)
     length = state.random.randint(least, most)
     with warnings.catch_warnings():

@@ -200,7 +200,7 @@ with open("/proc/self/maps") as maps:
     path = next(line.split()[-1] for line in maps if "libscipy_openblas" in line)
 print(ctypes.CDLL(path).openblas_thread_timeout())
 """
-    # The PAR makes OpenBLAS's idle threads wait for work for 2^22 cycles, which take 1 to 2 ms.
+    # In a PAR, OpenBLAS's idle threads spin for 2^22 cycles (1 to 2 ms) before they sleep.
     assert _python("-c", ask).stdout.strip() == "22"
     assert _python("-c", ask, OPENBLAS_THREAD_TIMEOUT="25").stdout.strip() == "25"
 

@@ -49,7 +49,7 @@ def allocate() -> None:
 class Start(Dataset[torch.Tensor]):
     """A dataset with a single item, computed in the process that reads it.
 
-    The item is the number of garbage collections that have scanned torch's objects there.
+    The item is the number of garbage collections that have scanned torch's objects in that process.
     """
 
     def __init__(self, mark: str) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tools.bazel.events import runners
 
-# Prefixes of environment variables that Bazel sets for tests and a user's shell does not set.
+# Prefixes of environment variables that are set when Bazel runs a test but not in a user's shell.
 _OF_TESTS = ("TEST_", "RUNFILES_", "JAVA_RUNFILES", "PYTHON", "PAR_", "XML_OUTPUT_FILE")
 
 

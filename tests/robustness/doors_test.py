@@ -184,6 +184,6 @@ def test_it_is_a_zip_file_to_python(cache: pathlib.Path) -> None:
 @pytest.mark.skipif(shutil.which("unzip") is None, reason="this machine has no unzip")
 def test_it_is_a_zip_file_to_unzip() -> None:
     outcome = subject.run(["unzip", "-l", subject.PROBE], environment={"PATH": os.environ["PATH"]})
-    # The status is 1 if unzip warns about extra bytes before the archive, which are the launcher.
+    # The status is 1 if unzip warns about extra bytes (the launcher) before the archive.
     assert outcome.status in (0, 1), outcome.err
     assert "tests/robustness/probe.py" in outcome.out

@@ -17,7 +17,7 @@ _OBEYED = {
     "PYTHONUNBUFFERED": ("1", "import sys; print(sys.stdout.write_through)", "True"),
     "PYTHONWARNINGS": ("error", "import sys; print(sys.warnoptions)", "['error']"),
 }
-# Variables that a PAR honors, because the standard library only reads them as data.
+# Variables that a PAR honors, because the standard library uses their values only as data.
 _DATA = {
     "PYTHONDOCS": ("http://127.0.0.1/", "import pydoc; print(pydoc.Doc.PYTHONDOCS)"),
     "PYTHONTZPATH": ("/no/zones", "import zoneinfo; print(*zoneinfo.TZPATH)"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shell commands with private mounts, which disappear when the process exits."""
+"""Run commands in their own mount namespace, so that their mounts disappear when they exit."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 
 from tests.robustness import subject
 
-# Scripts for `run`. They start the command $2 $3 ... with the root directory $1. They bind the
-# caller's /proc, because mounting a new /proc would require a PID namespace.
+# Scripts for `run`. They run the command $2 $3 ... in a chroot at $1. They bind-mount the caller's
+# /proc, because mounting a new /proc would require a PID namespace.
 CHROOT = """
 mount --rbind /proc "$1/proc"
 unset PATH
@@ -41,7 +41,7 @@ _LOADER = pathlib.Path("/lib64/ld-linux-x86-64.so.2")
 
 
 def require() -> None:
-    """Skip the calling test if this machine does not allow private mounts."""
+    """Skip the calling test if this machine does not allow a new mount namespace."""
     if not _unshare():
         pytest.skip("this machine allows neither `unshare --mount` nor a user namespace with it")
 
@@ -52,7 +52,7 @@ def run(
     environment: dict[str, str] | None = None,
     network: bool = True,
 ) -> subject.Outcome:
-    """Run a shell script with private mounts. `arguments` become $1, $2, ..."""
+    """Run a shell script in a new mount namespace. `arguments` become $1, $2, ..."""
     prefix = [*_unshare(), *([] if network else ["--net"])]
     # PATH lets the script find the system tools.
     shell = ["/bin/sh", "-euc", script, "sh", *(os.fspath(argument) for argument in arguments)]
@@ -84,7 +84,7 @@ def _machine_libraries() -> pathlib.Path:
 
 @functools.cache
 def _unshare() -> list[str]:
-    """Return a command prefix that gives a process private mounts, or [] if that is impossible."""
+    """Return a command prefix that creates a mount namespace, or [] if that is impossible."""
     tool = shutil.which("unshare", path="/usr/bin:/bin")
     if tool is None:
         return []

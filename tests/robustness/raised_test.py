@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A PAR with elevated privileges (setuid, setgid, capabilities) runs no code from its caller."""
+"""A PAR with elevated privileges (setuid, setgid, capabilities) never runs its caller's code."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Outcome:
         self.err = finished.stderr
 
     def assert_refused(self, *needles: str) -> None:
-        """Assert a positive status, empty stdout, and one line with all needles on stderr."""
+        """Assert a positive status, empty stdout, and a single stderr line with all `needles`."""
         assert self.status > 0, f"status {self.status}, stderr: {self.err}"
         assert self.out == ""
         self._assert_one_line(needles)

@@ -37,7 +37,7 @@ def _files(root: pathlib.Path) -> set[str]:
 
 
 def test_it_trains_beside_the_c_library_alone(root: pathlib.Path) -> None:
-    """The root directory has no Python, shell, users or /dev; HOME is unset; the network is off."""
+    """The chroot has no Python, shell, /etc/passwd or /dev; HOME is unset; the network is off."""
     shutil.copy(subject.packed("examples/train.par"), root)
     before = _files(root)
     outcome = namespaces.run(

@@ -83,7 +83,7 @@ def _assert_trained(outcome: subject.Outcome) -> None:
 
 
 def test_torch_runs_beside_libc_and_libm_alone(tmp_path: pathlib.Path) -> None:
-    """The disk is writable, but the program writes nothing to it: no library, cache or marker."""
+    """The disk is writable, but the program creates no files on it, not even in a cache."""
     root = _root(tmp_path, _LIBC_AND_LIBM)
     before = _files(root)
     command = ("/train.par", "-W", "ignore:Failed to initialize NumPy", "-c", _TORCH_ALONE)

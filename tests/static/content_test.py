@@ -58,7 +58,10 @@ def test_no_library_of_torch_is_in_the_archive() -> None:
 
 
 def test_shared_objects_are_those_of_the_wheels_that_are_listed() -> None:
-    """Users must trust each shared object, and the PAR unpacks it, so `_WHEELS` justifies each."""
+    """`_WHEELS` must justify each wheel with shared objects.
+
+    Users must trust each shared object, and the PAR has to unpack it.
+    """
     owners = {_owner(name) for name in _natives()}
     assert owners == set(_WHEELS)
 
@@ -74,7 +77,10 @@ def _file() -> bytes:
 
 
 def _natives() -> list[str]:
-    """Return the names of the ELF files: all zstd-compressed members except rarely used .pyc."""
+    """Return the names of the ELF files.
+
+    They are the zstd-compressed members, except for rarely used .pyc files.
+    """
     with zipfile.ZipFile(program.PAR) as archive:
         members = archive.infolist()
     natives = [

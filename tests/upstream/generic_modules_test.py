@@ -2,7 +2,7 @@
 # ruff: noqa: PT009, PT027 - torch's own TestCase compares tensors, even in nested structures
 """Modules work on tpu in torch's device-generic test framework, as in torch's own test files.
 
-Like another project's test suite, these tests refer to the device only by its name.
+As another project's test suite would, these tests refer to the device only by its name.
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     written = file.read_text()
     assert run.main(argv) == 0  # Every row already has a result.
     again = capsys.readouterr().out
-    # Ignore the last line, which gives the run's CPU time.
+    # Ignore the last line, which contains the run's CPU time.
     assert again.splitlines()[:-1] == once.splitlines()[:-1]
     assert file.read_text() == written
     assert run.main(["modules", "--names", "nn.None"]) == 1

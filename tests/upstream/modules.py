@@ -129,7 +129,8 @@ def _pass(module: torch.nn.Module, sample: Sample, device: str, cotangents: Any 
 def check(sample: Sample, expected: Run, first: bool) -> None:
     """Raise a Mismatch if the results of a sample on tpu differ from `expected`.
 
-    For the first sample, also test copies, files and conversions of the module.
+    For the first sample, also check the module after it is copied, saved and loaded, moved between
+    devices, or converted to channels_last.
     """
     _compare(sample, expected)
     if first:
@@ -258,7 +259,7 @@ def _channels_last(sample: Sample, module: torch.nn.Module) -> None:
             sample.inputs(device),
         )
         results.append(placed(*args, **kwargs))
-    # Compare strides in float32 only, because CPU kernels for other dtypes choose other layouts.
+    # Compare strides in float32 only, because CPU kernels for other dtypes use different layouts.
     strides = sample.info.module_memformat_affects_out and sample.dtype == torch.float32
     agreement.check("result in channels_last", *results, strides=strides)
 

@@ -26,8 +26,8 @@ _SIZES = ((3, 4), (5,), ())
 _MATRICES = ((3, 4), (4, 2))
 _FLAGS = ("foreach", "fused", "differentiable")
 # The number of additional steps after which no step compiles a program. RAdam takes a different
-# branch from its sixth step on. With a tensor beta, each step has a new exponent, which becomes an
-# input after eight programs with a constant exponent.
+# branch from its sixth step on. With a tensor beta, the exponent changes in each step. It becomes
+# an input of the program only after eight programs have been compiled with a constant exponent.
 _WARM = 6
 
 

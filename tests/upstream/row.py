@@ -50,7 +50,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a row.
+    """The result of testing a row.
 
     `samples` is the number of samples that ran, excluding those that the CPU rejects. `message`
     describes the first failure. `seconds` is the CPU time, including compilation.
@@ -64,7 +64,7 @@ class Result:
 
 
 class Mismatch(Exception):
-    """Raised if a result on tpu differs. The message gives the property and the difference."""
+    """Raised if a result on tpu differs. The message names the result and the difference."""
 
 
 def judge(

@@ -22,7 +22,7 @@ _ROWS_OF_A_PROCESS = 60
 
 @dataclass(frozen=True)
 class Sweep:
-    """A run of many rows.
+    """A function that tests many rows and yields their results.
 
     `run` takes a row and a number of samples; worker processes must be able to import it. `cache`
     is a directory for compiled programs. Results are appended to `file`. Rows that already have a

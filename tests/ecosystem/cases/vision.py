@@ -121,7 +121,8 @@ class _Predictor(torch.nn.Module):
 def transforms(run: Run) -> Any:
     from torchvision.transforms import v2
 
-    # Use a float image: on every device except the CPU, torchvision converts bytes to resize them.
+    # Use a float image: on devices other than the CPU, torchvision converts uint8 images to float
+    # before resizing them.
     pipeline = v2.Compose([v2.Resize(20), v2.CenterCrop(16), v2.Normalize([0.5], [0.2])])
     return pipeline(run.put(torch.rand(3, 24, 30)))
 

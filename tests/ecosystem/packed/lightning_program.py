@@ -22,7 +22,7 @@ _EPOCHS = 3
 
 
 class Regression(lightning.LightningModule):
-    """A small MLP. `losses` has the mean loss of each step over all processes."""
+    """A small MLP. `losses` contains the mean loss of each step over all processes."""
 
     def __init__(self, *, shards: bool = False) -> None:
         super().__init__()

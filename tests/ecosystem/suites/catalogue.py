@@ -15,7 +15,10 @@ FILE = Path(__file__).with_name("suites.json")
 
 @dataclass(frozen=True)
 class Note:
-    """A reason for all tests that match a pattern, such as `tests/test_layers.py::test_pool*`."""
+    """A reason that applies to all tests that match a pattern.
+
+    A pattern is, for example, `tests/test_layers.py::test_pool*`.
+    """
 
     tests: str
     reason: str
@@ -30,8 +33,8 @@ class Suite:
 
     `paths` are files and folders in the source distribution. In `environment`, `{device}` is
     replaced by the device's name. If `default_device` is true, tensors without an explicit device
-    are created on the device under test. Tests in `excluded` run on no device. `causes` says why
-    some tests fail on tpu; these tests still run.
+    are created on the device under test. Tests in `excluded` are not run on any device. `causes`
+    says why some tests fail on tpu; these tests still run.
     """
 
     library: str
@@ -83,5 +86,5 @@ def parse(rows: Iterable[Mapping[str, Any]], file: Path = FILE) -> dict[str, Sui
 
 
 def reason(notes: Iterable[Note], test: str) -> str:
-    """Return the reason in the first note that covers a test, or ""."""
+    """Return the reason in the first note that covers a test, or "" if no note covers it."""
     return next((note.reason for note in notes if note.covers(test)), "")

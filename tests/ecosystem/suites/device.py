@@ -72,7 +72,7 @@ class Device:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        # Seed each test, because some tests depend on the random state that earlier tests left.
+        # Seed each test, because some depend on the random state that earlier tests left behind.
         for seed in (torch.manual_seed, random.seed, numpy.random.seed):
             seed(0)
         # faulthandler can terminate a process even if its main thread never returns to Python.

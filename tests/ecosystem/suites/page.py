@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generate SUITES.md: `python -m tests.ecosystem.suites.page`, or by running suites."""
+"""Generate SUITES.md: `python -m tests.ecosystem.suites.page`. run.py also does this."""
 
 from __future__ import annotations
 
@@ -76,7 +76,10 @@ def _share(row: Result) -> str:
 
 
 def _failures(row: Result, suite: Suite) -> list[str]:
-    """Return the lines of a section that groups a suite's failures by cause, or []."""
+    """Return the lines of a section that groups a suite's failures by cause.
+
+    Return [] if no test failed.
+    """
     if not row.failures:
         return []
     groups = collections.defaultdict(list)

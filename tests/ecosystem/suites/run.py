@@ -7,7 +7,7 @@
 
 Run it with the Python of the environment that `tests.ecosystem.install` created. The directory
 `--work` stores the sources, compiled programs and outcomes, so an interrupted run can be resumed.
-The exit status is 1 if a test fails on tpu and suites.json has no cause for it.
+The exit status is 1 if a test fails on tpu and suites.json does not list a cause for the failure.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def run(
         one = Run(str(file), library, device, str(directory), str(journal), batch, seconds, only)
         repeat = again and device != "cpu"
         _finish(one, suite.variables(device), work, repeat)
-        # Tests that suites.json no longer includes do not count.
+        # Ignore tests that suites.json no longer includes.
         ran[device] = {
             key: test
             for key, test in outcomes.read(journal).items()
@@ -116,11 +116,12 @@ def _finish(run: Run, variables: Mapping[str, str], work: Path, again: bool) -> 
         "TORCH_TPU_COMPILE_CACHE": str(work / "programs"),
         **os.environ,
         **variables,
-        # Pass on sys.path, because in Bazel's tests only this process's path has the packages.
+        # Pass on sys.path, because under `bazel test`, a new interpreter does not find the
+        # packages.
         "PYTHONPATH": os.pathsep.join([str(_ROOT), *filter(None, sys.path)]),
         # Some tests run a command that their library installs.
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
-        # On the CPU, run as on a machine without the device.
+        # On the CPU, do not load the device, as on a machine without it.
         "TORCH_DEVICE_BACKEND_AUTOLOAD": "0" if run.device == "cpu" else "1",
         recording.FILE: run.journal,
         recording.FOLDER: run.tree,

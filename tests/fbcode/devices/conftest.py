@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Register the device before importing torch's test framework, which then looks for devices."""
+"""Register the device before torch's test framework is imported and looks for devices."""
 
 from torch_google.tpu import autoload
 

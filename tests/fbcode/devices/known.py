@@ -56,7 +56,7 @@ def apply(cls: type, entries: Sequence[Entry]) -> None:
 
 
 def load(path: Path = FILE) -> list[Entry]:
-    """Read `path`. Raises a ValueError naming any entry that lacks its tests or its reason."""
+    """Read `path`. Raises a ValueError that names the first entry without tests or a reason."""
     entries = []
     for number, row in enumerate(json.loads(path.read_text(encoding="utf-8"))):
         if set(row) != {"tests", "reason"} or not row["reason"]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that a known failure becomes a skip with its reason, and a pass becomes a failure."""
+"""Test that a known failure is reported as a skip with its reason, and a pass as a failure."""
 
 from __future__ import annotations
 

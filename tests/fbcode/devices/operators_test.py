@@ -25,11 +25,11 @@ _WITH_OUT = sampled([op for op in op_db if op.supports_out], shards=128)
 _SAMPLES = 2
 # The tolerance for tpu, because XLA may reorder sums and fuse multiplications with additions.
 _APART = {"rtol": 1e-4, "atol": 1e-4}
-# The tolerance for NumPy and SciPy, which sum in a different order and are less or more precise
+# The tolerance for NumPy and SciPy, which sum in a different order and may be less or more precise
 # near poles.
 _NUMPY = {"rtol": 1e-4, "atol": 1e-5}
 # Decompositions that are random, or unique only up to rotation. This suite skips them on tpu;
-# tests/conformance compares them by reconstruction.
+# tests/conformance checks properties such as the product of the factors.
 _NOT_UNIQUE = {
     "linalg.eig",
     "linalg.eigh",
@@ -157,7 +157,7 @@ def _skip_what_varies(op: Any, sample: Any) -> None:
 
 
 def _skip_what_draws(op: Any) -> None:
-    """Skip random operators, because a seed gives different numbers on different devices."""
+    """Skip random operators, because the same seed gives different numbers on different devices."""
     code = getattr(op.op, "__code__", None)
     if code is not None and "wrapper_set_seed" in code.co_names:
         raise unittest.SkipTest("its result is random")

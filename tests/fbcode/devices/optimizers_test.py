@@ -68,7 +68,7 @@ class TestOptimizers(TestCase):
 
 
 def _configurations(info: Any, device: str) -> list[Any]:
-    """Return the first few non-fused configurations that torch has for an optimizer."""
+    """Return the first few non-fused configurations in torch's table for an optimizer."""
     configurations = (
         each for each in info.optim_inputs_func(device="cpu") if not each.kwargs.get("fused")
     )

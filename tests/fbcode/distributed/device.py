@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from torch_google.tpu import autoload
 
-# Register the device before importing torch's test framework, which then looks for devices. Ranks
-# import this module first, so they also register it.
+# Register the device before importing torch's test framework, which looks for devices on import.
+# Ranks import this module first, so they also register it.
 autoload()
 
 import torch
@@ -19,7 +19,7 @@ from tests.fbcode.distributed.processes import WORLD, Processes
 
 
 class TestDevice(Processes):
-    """Tests of process groups without an explicit backend: the device of each tensor selects it."""
+    """Tests of process groups without an explicit backend, which depends on a tensor's device."""
 
     def test_what_lies_on_the_cpu_goes_by_gloo(self) -> None:
         self.join()
@@ -41,7 +41,7 @@ class TestDevice(Processes):
 
 
 class TestShards(common_dtensor.DTensorTestBase):
-    """Tests with torch's base class for DTensor, which uses the accelerator's backend."""
+    """Tests that use torch's base class for DTensor, which uses the accelerator's backend."""
 
     world_size = WORLD
 

@@ -136,7 +136,7 @@ class TestProcesses(Processes):
 
 
 class TestShards(DTensorTestBase):
-    """Tests with torch's base class for DTensor."""
+    """Tests that use torch's base class for DTensor."""
 
     world_size = WORLD
 
@@ -150,7 +150,7 @@ class TestShards(DTensorTestBase):
 
 
 class Failing(Processes):
-    """Tests that fail or skip in a rank. processes_test.py checks that this is reported."""
+    """Tests that fail or are skipped in a rank. processes_test.py checks that this is reported."""
 
     def one_rank_raises(self) -> None:
         if self.rank == 1:

@@ -55,7 +55,7 @@ RULES = (
     Rule(r"\btorch\.cuda\.is_available\(\)", "True", "True"),
     Rule(r"\b(dist\.)?is_nccl_available\(\)", "True", "True"),
     Rule(r"\b(not|and|or|if) TEST_(CUDA|MULTIGPU)\b", r"\1 True", r"\1 True"),
-    # Sleep on the host, in milliseconds, instead of delaying the device.
+    # Sleep on the host instead of delaying the device. The argument is in milliseconds.
     Rule(r"\btorch\.cuda\._sleep\(", *2 * ('__import__("time").sleep(1e-3 * ',)),
     Rule(r"\bget_cycles_per_ms\(\)", "1", "1"),
     # GradScaler's default device is CUDA.
@@ -118,7 +118,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
 
 def complete_torch() -> None:
-    """Restore the names that torch has removed since v2.6.0, and v2.6.0's scale_grads."""
+    """Make torch act like v2.6.0: restore removed names, and do not scale pipelines' gradients."""
     for (module, name), value in _REMOVED.items():
         target = importlib.import_module(module)
         if not hasattr(target, name):
@@ -193,7 +193,8 @@ def adapt_framework(device: str) -> None:
     common_fsdp.DEVICE_COUNT = COUNT
     for base in (common_fsdp.FSDPTest, common_fsdp.FSDPTestMultiThread):
         base.world_size = property(lambda _: _DEFAULT_RANKS)
-    # Treat tpu like XPU: the framework then selects a device for each rank, and sleeps on the host.
+    # Treat tpu like XPU: the framework then selects a device for each rank, and implements delays
+    # with time.sleep instead of a CUDA kernel.
     common_fsdp.TEST_XPU = device == "tpu"
 
     import torch.distributed as dist
@@ -229,7 +230,10 @@ def adapt_framework(device: str) -> None:
 
 
 def _select_device(base: Any, device: str) -> None:
-    """Make each rank of `base` select its device before it creates its group, as with NCCL."""
+    """Make each rank of `base` select its device before it creates its group.
+
+    Upstream does so for NCCL, but not for tpu.
+    """
     create = base.init_pg
 
     def init_pg(self: Any, *args: Any, **kwargs: Any) -> None:

@@ -72,7 +72,7 @@ class Row:
 
 
 def results_file(folder: Path, file: str, device: str) -> Path:
-    """Return the path of the results of a test file on a device."""
+    """Return the path of the results file for a test file on a device."""
     return folder / f"{file.replace('/', '.')}.{device}.jsonl"
 
 
@@ -116,7 +116,7 @@ def complete(folder: Path) -> list[str]:
 
 
 def failed(folder: Path, file: str) -> bool:
-    """Return whether a test of a file failed on tpu."""
+    """Return whether any test in a file failed on tpu."""
     ran = outcomes.read(results_file(folder, file, "tpu"))
     return any(row.outcome is Outcome.FAILED for row in ran.values())
 
@@ -163,7 +163,7 @@ def save(tests: Iterable[Outcomes], file: Path, whole: Sequence[str]) -> None:
     file.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
-# The part of a path before its last folder named `torch`, which depends on the machine.
+# The machine-dependent part of a path: everything before the last folder named `torch`.
 _FOLDERS = re.compile(r"(?<![\w.])(/[\w.+-]+)+/(?=torch/)")
 
 
@@ -211,12 +211,12 @@ def rules() -> list[dict[str, str]]:
 
 
 def reason_for(name: str, entries: Sequence[dict[str, str]]) -> str:
-    """Return the reason in the first entry that matches the test, or ""."""
+    """Return the reason in the first entry that matches the test, or "" if no entry matches."""
     return next((e["reason"] for e in entries if fnmatchcase(name, e["tests"])), "")
 
 
 def text(file: Path) -> str:
-    """Return the text of a file, which may be inside a PAR if it is in this folder."""
+    """Return the text of a file. If the file is in this folder, it may be packed in a PAR."""
     if file.is_file():
         return file.read_text(encoding="utf-8")
     data: bytes = __spec__.loader.get_data(str(file))  # type: ignore[union-attr]

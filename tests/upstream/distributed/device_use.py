@@ -22,7 +22,10 @@ TPU, HOST = "tpu", "host"
 
 @contextlib.contextmanager
 def watch(use: list[str]) -> Iterator[None]:
-    """Append TPU to `use` if this process or a rank that exits in the block uses tpu, else HOST."""
+    """Append TPU to `use` if the block uses tpu, else HOST.
+
+    The block uses tpu if this process does so, or a rank that exits before the block ends.
+    """
     file = Path(os.environ[FILE])
     file.unlink(missing_ok=True)
     before = _allocations()

@@ -132,7 +132,10 @@ def _run(file: str, options: Sequence[str]) -> int:
 
 
 def _wait(process: int, target: Path) -> int:
-    """Wait for a process; return its exit status. Kill it if it records nothing for _TIMEOUT."""
+    """Wait for a process, and return its exit status. Kill it if it stops recording outcomes.
+
+    The time limit between two records is _TIMEOUT seconds.
+    """
     size, since = -1, time.monotonic()
     while True:
         ended, status = os.waitpid(process, os.WNOHANG)

@@ -43,7 +43,8 @@ class Rank(ForkServerProcess):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # Store this process's value, because the rank inherits the server's, which may differ.
+        # Store the value of the environment variable in this process. The rank inherits the fork
+        # server's environment, in which the value may differ.
         self._file = os.environ[device_use.FILE]
 
     def run(self) -> None:
@@ -53,7 +54,7 @@ class Rank(ForkServerProcess):
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make torch's tests fork their ranks from the server."""
+    """Start the fork server, and make torch's tests fork their ranks from it."""
     import torch.multiprocessing as torch_multiprocessing
 
     folder = tempfile.TemporaryDirectory()
@@ -74,7 +75,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _fork_server(socket_file: Path) -> None:
-    """Fork the server from this process; multiprocessing would start it in a new interpreter.
+    """Fork the fork server from this process; multiprocessing would start a new interpreter.
 
     Set the same fields as `forkserver.ForkServer.ensure_running`.
     """

@@ -39,7 +39,7 @@ class TestBroken(unittest.TestCase):
     def test_anything(self):
         pass
 """
-# Runs test_things.py with the plugins for known failures and for results, in one_file.py's order.
+# Runs test_things.py with the plugins `exceptions` and `recording`, in the order of one_file.py.
 _PROGRAM = """
 import sys
 sys.path[:] = {path}

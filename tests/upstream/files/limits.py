@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pytest plugin that selects a shard of a file's tests, kills hung tests and enables checks."""
+"""A pytest plugin that selects a shard of a file's tests and kills hung tests.
+
+It also enables torch's check of the default dtype in the files that use it.
+"""
 
 from __future__ import annotations
 

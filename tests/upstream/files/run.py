@@ -59,7 +59,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def run_file(file: str, share: str, results: Path, again: bool, for_pytest: Sequence[str]) -> int:
-    """Run a file's tests that have no outcome yet. Return 0, or a status if the file cannot run.
+    """Run a file's tests that have no outcome yet. Return 0, or another status if it cannot run.
 
     A test that terminates its process counts as failed, and a new process runs the remaining ones.
     """

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one shard of the smoke test in this process. Arguments: FILE=INDEX/SHARDS for each shard.
+"""Run one Bazel shard of the smoke test in this process.
 
-Each of Bazel's shards has one argument, and runs shard INDEX of SHARDS of the tests in its FILE.
+The arguments are FILE=INDEX/SHARDS, one for each Bazel shard. A Bazel shard splits the tests in its
+FILE into SHARDS parts, and runs only part INDEX.
 """
 
 from __future__ import annotations
