@@ -75,7 +75,7 @@ def read(source: Traversable | pathlib.Path) -> Digits:
 
 
 def split(digits: Digits, *, seed: int) -> tuple[Digits, Digits]:
-    """Split the rows into a training set and a test set, which is a random fifth of them."""
+    """Split the rows at random into a training set and a test set, which has a fifth of them."""
     order = torch.randperm(len(digits), generator=torch.Generator().manual_seed(seed))
     held_out = len(digits) // 5
     return digits.select(order[held_out:]), digits.select(order[:held_out])

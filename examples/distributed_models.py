@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two small transformers for handwritten digits: one classifies them, the other draws them.
+"""Two small transformers for handwritten digits: one classifies them, the other generates them.
 
 Each model is an `nn.Sequential` of an embedding, blocks and a head, so that every strategy can
 split either model.

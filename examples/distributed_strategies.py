@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The strategies for splitting a model and its batches among the ranks. All train the same model.
 
-With `spmd`, XLA splits the work. With all other strategies, torch splits it, on any device.
+With `spmd`, XLA splits the work. With the others, torch splits it, so they run on any device.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def fsdp(model: nn.Sequential, device: torch.device) -> Share:
 
 
 def tp(model: nn.Sequential, device: torch.device) -> Share:
-    """Split the heads and linear layers of each block over the ranks. Each rank has all rows."""
+    """Split each block's heads and linear layers among the ranks. Each rank gets whole batches."""
     _split_blocks(model, init_device_mesh(device.type, (dist.get_world_size(),)))
     return Share(model, _on_rows(model, device, 0, 1))
 
@@ -95,7 +95,7 @@ def fsdp_tp(model: nn.Sequential, device: torch.device) -> Share:
 
 
 def pipeline(model: nn.Sequential, device: torch.device) -> Share:
-    """Give each rank some of the blocks. Microbatches of rows pass from rank to rank."""
+    """Give each rank some of the transformer blocks. Microbatches pass from rank to rank."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     # The first rank also has the embedding, and the last one the head.
     ends = [0, *(1 + models.BLOCKS * (i + 1) // ranks for i in range(ranks - 1)), len(model)]

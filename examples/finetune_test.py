@@ -27,7 +27,7 @@ def _losses(output: str) -> tuple[float, float]:
 
 @pytest.fixture(name="programs", scope="module")
 def _programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, Path]]:
-    """Run the program on each device, and map the device to its stdout and output directory."""
+    """Run the program on each device. Return its stdout and output directory, keyed by device."""
     out: dict[str, tuple[str, Path]] = {}
     for device in ("cpu", "tpu"):
         directory = tmp_path_factory.mktemp(device)

@@ -45,7 +45,7 @@ def main(argv: list[str]) -> None:
 
 
 def train(epochs: int, output: str) -> float:
-    """Train one worker on its shard of the digits, and return the test accuracy, 0..1."""
+    """Train on this worker's shard of the digits, and return the test accuracy, 0..1."""
     # Import torch only now, after flag parsing, because flags affect its import.
     import torch
     from torch import distributed, nn

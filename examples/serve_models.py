@@ -10,5 +10,5 @@ from torch_google.serving import TensorSpec
 
 
 def digits() -> tuple[nn.Module, list[TensorSpec]]:
-    """Return the network of train.py, and the spec of its input: an image in 0..1 (0 is white)."""
+    """Return the network of train.py, and the spec of its input: pixels in 0..1 (0 is white)."""
     return model.DigitNet(), [TensorSpec.of("image", "float32", (1, 8, 8))]

@@ -46,7 +46,7 @@ class Result:
 
 
 def usable_device(name: str) -> torch.device:
-    """Return the device called `name`. Raises TrainingError if the device cannot compute a sum."""
+    """Return the device called `name`. Raises TrainingError if a trial addition on it fails."""
     try:
         device = torch.device(name)
         works = torch.ones(1, device=device).add(1).item() == 2
