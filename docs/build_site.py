@@ -35,7 +35,7 @@ def main(arguments: Sequence[str]) -> int:
 def build(config: Path, pages: Sequence[Path], output: Path) -> list[str]:
     """Write the site to `output`, reproducibly, and return MkDocs's warnings.
 
-    The site keeps each image (a PNG file in `pages`) in a folder with its source folder's name.
+    The site keeps each image (a PNG file in `pages`) in a folder named after its source folder.
     """
     os.environ.setdefault("SOURCE_DATE_EPOCH", "315532800")  # 1980-01-01, the date of files in PARs
     from mkdocs.commands.build import build as mkdocs_build
