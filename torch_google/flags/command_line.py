@@ -16,7 +16,7 @@ _NO_ARGUMENT = " does not take an argument"
 def parse(argv: Sequence[str], *, known_only: bool = False) -> list[str]:
     """Parse the flags in `argv`. Return the program's name, followed by the other arguments.
 
-    Pass it to Abseil: `app.run(main, flags_parser=parse)`.
+    Pass this function to Abseil: `app.run(main, flags_parser=parse)`.
     `torch_google.multiprocessing.handle_main` uses it as well. After an error, the program exits
     with status 1, even if Abseil's own parser would print a traceback (`--noverbose=true`).
 

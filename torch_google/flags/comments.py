@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
 
-# Prefixes of comments for linters and type checkers, which are not help text.
+# Comments with these prefixes are for linters and type checkers, so they are not help text.
 _MARKS = ("# pyrefly", "# type:", "# noqa", "# mypy")
 _WORDS = re.compile(r"\[?@compile_ignored(: \w+)?\]?")
 

@@ -32,7 +32,7 @@ _NOT_READ = {
 
 
 def read_names(root: Path, libraries: Path) -> dict[str, dict[str, Any]]:
-    """Return a record for each variable: its readers and, if no flag sets it, the reason.
+    """Return a record for each name: `readers` and, if the name is in _NOT_READ, `left_out`.
 
     `root` is the directory of torch's sources, possibly inside an archive. `libraries` is the
     directory of torch's native libraries, which is empty if torch is linked into this program.

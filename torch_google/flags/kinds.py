@@ -23,7 +23,7 @@ _NAMED: dict[str, type] = {
 
 
 class Kind:
-    """An option's type, which parses text to a value and formats a value as text."""
+    """An option's type, which parses text into a value and formats a value as text."""
 
     def __init__(self, type_text: str) -> None:
         self.text_of_type = type_text

@@ -42,8 +42,9 @@ class Option(NamedTuple):
 
 
 class Variable(NamedTuple):
-    """An environment variable. Its readers are "python", "native" or "tests" (torch's own tests).
+    """One of torch's environment variables.
 
+    `readers` lists the code that reads it: "python", "native" or "tests" (torch's test support).
     If the variable has no flag, `flag` is empty and `left_out` gives the reason. If it shares a
     flag with an option, the flag sets both.
     """

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Store the given flags for this process and its children, and apply them to torch's configs.
 
-The flags are stored in an environment variable, as a JSON object that maps flags to text. Child
-processes inherit the variable, whatever their start method, and torch need not be imported yet. A
-child with another torch release ignores flags that are missing from its registry.
+The flags are stored in an environment variable, as a JSON object that maps each flag's name to its
+value as text. Child processes inherit the variable, whatever their start method, and torch need not
+be imported yet. A child with another torch release ignores flags that are missing from its
+registry.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _KNOBS = "torch_justknobs"
 
 
 def flag_texts() -> dict[str, str]:
-    """Return the given flags as a dict that maps flags to text.
+    """Return the flags that were given, as a dict from each flag's name to its value as text.
 
     Raises a ValueError naming the environment variable if its JSON is malformed.
     """
@@ -50,9 +51,9 @@ def given_options() -> list[Option]:
 
 
 def settle(module: ModuleType) -> None:
-    """Set those entries of an installed config module whose flags are given.
+    """Apply the given flags to one of torch's config modules.
 
-    Raises ValueError if the installed torch lacks one of these entries.
+    Raises ValueError if the installed torch lacks the entry that a flag sets.
     """
     for option in given_options():
         if option.module == module.__name__:
@@ -106,7 +107,7 @@ def _set(module: Any, option: Option) -> None:
         )
     # Store the value as if an environment variable had set it, because it then applies to every
     # thread, whereas an assignment would not. Like the variable, it overrides the program's
-    # assignments only if the option has a `force` variable.
+    # assignments only if torch declares the option with `env_name_force`.
     unset = import_module("torch.utils._config_module")._UNSET_SENTINEL
     entry.env_value_force = value_of(option) if option.force else unset
     entry.env_value_default = unset if option.force else value_of(option)
