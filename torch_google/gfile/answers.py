@@ -25,7 +25,10 @@ from torch_google.gfile.settings import settings
 
 
 def reading(file: Any, mmap: bool) -> AbstractContextManager[Any]:
-    """Open a file in a store as a stream. With `mmap`, yield a local copy if settings allow it."""
+    """Open a file in a store as a stream or, with `mmap`, as a temporary local copy.
+
+    Raises ValueError if the settings do not allow local copies.
+    """
     if not is_remote(file):
         return nullcontext(_plain(file))
     if not mmap:
@@ -102,7 +105,7 @@ def _uploaded(path: Any) -> Iterator[str]:
 
 @contextmanager
 def _atomic(path: Any) -> Iterator[Any]:
-    # Yield open files unchanged, and also paths that upstream torch itself rejects.
+    # Yield open files unchanged, and also paths that cannot be replaced atomically.
     target = _plain(path)
     if not isinstance(path, (str, os.PathLike)) or not _can_be_atomic(target):
         if isinstance(path, (str, os.PathLike)):
@@ -122,8 +125,8 @@ def _atomic(path: Any) -> Iterator[Any]:
 
 def _can_be_atomic(target: str) -> bool:
     parent = os.path.dirname(os.path.realpath(target))
-    # If the parent is one of gfile's temporary directories, one torch function with a hook has
-    # called another. The hook of the outer function will rename the file.
+    # If the parent is one of gfile's temporary directories, a torch function that uses a gfile hook
+    # has called another one. The outer function's hook will rename the file.
     return (
         os.path.isdir(parent)
         and not os.path.isdir(target)

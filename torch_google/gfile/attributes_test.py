@@ -24,7 +24,7 @@ _CAPABILITY = "security.capability"
 
 
 def _acl(mode: int) -> bytes:
-    """Return an ACL in the kernel's format: `mode`, and a named entry that gives this user rw."""
+    """Return an ACL in the kernel's binary format: `mode`, plus read and write for this user."""
     entries = [(1, mode >> 6 & 7, -1), (2, 6, os.geteuid()), (4, mode >> 3 & 7, -1), (0x10, 6, -1)]
     entries.append((0x20, mode & 7, -1))
     return struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *entry) for entry in entries)

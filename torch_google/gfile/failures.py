@@ -205,7 +205,7 @@ def failure(code: int, text: str, path: object) -> OSError:
 
 @contextmanager
 def explained(doing: str, path: object) -> Iterator[None]:
-    """Convert a store's exceptions to those of `open()`, with errno, path and a next step."""
+    """Convert a store's exceptions to those of `open()`, with a path and a suggested next step."""
     handled = sys.exc_info()[1]
     try:
         yield

@@ -55,7 +55,7 @@ class Filesystem(ABC):
 
     @abstractmethod
     def remove_tree(self, path: str) -> None:
-        """Remove a directory and everything in it, or a file."""
+        """Remove a file, or a directory and everything in it."""
 
     def remove_directory(self, path: str) -> None:
         """Remove an empty directory."""
@@ -67,7 +67,10 @@ class Filesystem(ABC):
     def rename(self, source: str, target: str, *, overwrite: bool) -> None: ...
 
     def sweep(self, path: str) -> None:
-        """Remove the files that killed writers left in a directory. The default removes nothing."""
+        """Remove the files that killed writers left in a directory.
+
+        The default implementation removes nothing, and raises if the directory does not exist.
+        """
         self.status(path)
 
     def exists(self, path: str) -> bool:

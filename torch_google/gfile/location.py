@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parse a path into a scheme, a path inside it, and a chain.
+"""Parse a path into a scheme, a path within the scheme's filesystem, and a chain.
 
-`memory://a/b` has the scheme `memory` and the path `a/b`. `zip://a/b::/tmp/x.zip` is the member
-`a/b` of the archive `/tmp/x.zip`, whose path may also have a scheme: fsspec calls this a chain.
-Everything else is a local path, including `file://` and `model::v1.pt`, because `::` starts a chain
-only after a scheme whose files come from another filesystem, or before a complete URL.
+`memory://a/b` has the scheme `memory` and the inner path `a/b`. `zip://a/b::/tmp/x.zip` is the
+member `a/b` of the archive `/tmp/x.zip`, whose path may also have a scheme. fsspec calls such a
+path a chain. Everything else is a local path, including `file://` and `model::v1.pt`, because `::`
+starts a chain only after a scheme whose files come from another filesystem, or before a complete
+URL.
 """
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ def Sweep(path: PathLike) -> None:
 
 
 def DeleteRecursively(path: PathLike) -> None:
-    """Remove a directory and everything in it, or a file."""
+    """Remove a file, or a directory and everything in it."""
     filesystem_of(path).remove_tree(os.fspath(path))
 
 

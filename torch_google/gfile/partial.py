@@ -7,8 +7,8 @@ some formats record the name. The writer locks the directory. The kernel release
 writer exits, so the next writer of the same file recognizes a killed writer's leftovers and reuses
 the directory. If the first writer is still alive, the second one uses the next number.
 
-On NFS, only the machine that took the lock sees it. So each boot of each machine uses its own
-names, and leftovers from another machine stay until they are a day old.
+On NFS, only the machine that took the lock sees it. So MACHINE is an ID of the machine's current
+boot, and leftovers from another machine stay until they are a day old.
 
 Other users may be able to write to DIR; `private_directory.py` protects against them. Anything
 else that has a temporary directory's name is left untouched, and the writer uses another name.
@@ -41,7 +41,7 @@ from torch_google.gfile.private_directory import (
 )
 
 _NAME = re.compile(r"\.(.*)\.partial-(?:(?:([0-9a-f]{12})-)?\d+|[0-9a-f]{32})", re.DOTALL)
-# The maximum length of a file name that fits in a temporary directory's name of up to 255 bytes.
+# Longer file names do not fit in a temporary directory's name, which is limited to 255 bytes.
 _MAX_NAME_BYTES = 255 - len("..partial-") - 32
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 # Try numbered names first, then random ones, which other users cannot predict and so cannot occupy.
@@ -268,7 +268,10 @@ def _candidates(prefix: str) -> Iterator[str]:
 
 
 def _make(parent: int, name: str) -> tuple[PrivateDirectory | None, bool]:
-    """Create or open a private directory. Return (directory or None, whether it was created)."""
+    """Create or open a private directory. Return it, and whether this call created it.
+
+    The directory is None if `name` is not a private directory, or no longer exists.
+    """
     try:
         create_private(parent, name)
         created = True
@@ -303,7 +306,7 @@ def _is_litter(directory: PrivateDirectory) -> bool:
 
 
 def _shown(name: str) -> str:
-    """Return the file's name, or a digest of a name that is too long for the directory's name."""
+    """Return the file's name, or its digest if a temporary directory's name cannot include it."""
     if len(os.fsencode(name)) <= _MAX_NAME_BYTES:
         return name
     return hashlib.sha1(os.fsencode(name), usedforsecurity=False).hexdigest()

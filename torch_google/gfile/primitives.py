@@ -126,7 +126,7 @@ class Primitives:
         self._ask(lambda: rename(old, new, **options))
 
     def _walked(self, top: str) -> dict[str, dict[str, Any]]:
-        """Return the entries under a directory, by name. This takes one request per directory."""
+        """Return the entries below a directory, keyed by name. Sends one request per directory."""
         entries_by_name: dict[str, dict[str, Any]] = {}
         waiting = [top]
         while waiting:

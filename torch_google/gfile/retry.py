@@ -55,8 +55,8 @@ class Retry:
     ) -> _T:
         """Return the result of `action`, retrying it while its failures are transient.
 
-        `reset` runs before each retry. `settled` handles a permanent failure of a retry, because an
-        earlier attempt may have succeeded even though its response was lost.
+        `reset` runs before each retry. If a retry fails permanently, `settled` determines the
+        result, because an earlier attempt may have succeeded even though its response was lost.
         """
         handled = sys.exc_info()[1]
         for attempt in range(self.attempts):

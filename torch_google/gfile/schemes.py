@@ -142,10 +142,10 @@ def _of_fsspec(location: Location) -> Filesystem:
 
 
 def _system_of(location: Location) -> tuple[Any, str]:
-    """Return fsspec's filesystem for a path and, for a chain without a member, its target's name.
+    """Return fsspec's filesystem for a path, and the name to use if the path contains none.
 
-    A chain without a member is, for example, `simplecache::memory://a/b`. The name is "" for other
-    paths.
+    That is so for a chain with an empty inner path, such as `simplecache::memory://a/b`. For other
+    paths, the name is "".
     """
     import fsspec
     from fsspec.core import url_to_fs

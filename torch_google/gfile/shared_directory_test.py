@@ -298,7 +298,7 @@ def test_a_descriptor_behind_a_link_is_written_to(tmp_path: Path) -> None:
 def test_a_directory_that_another_user_renames_keeps_its_files(
     shared: Path, action: Callable[[Path, bytes], None], name: str
 ) -> None:
-    """Without the sticky bit, other users can rename any directory to a killed writer's name."""
+    """Without the sticky bit, other users can give any directory the name of a temporary one."""
     shared.chmod(0o777)
     (shared / "checkpoint").mkdir(mode=0o700)
     (shared / "checkpoint" / "file").write_bytes(b"precious")

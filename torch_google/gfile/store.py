@@ -42,7 +42,10 @@ _VERSION = ("ETag", "etag", "generation", *_MODIFIED)
 
 
 class StoreFilesystem(Filesystem):
-    """A filesystem on top of fsspec's. `inside` maps a full path to the path within the store."""
+    """A gfile filesystem that uses one of fsspec's filesystems.
+
+    `inside` maps a full path to the path within the store.
+    """
 
     def __init__(
         self,
@@ -163,7 +166,8 @@ class StoreFilesystem(Filesystem):
             if parents:
                 self._call(lambda: self._system.makedirs(inner, exist_ok=True), path)
                 return
-            # If the response is lost, a retry finds the directory that the first attempt created.
+            # If the first attempt's response is lost, the retry finds the directory that this
+            # attempt created, and must not raise FileExistsError.
             primitives = self._primitives(path, ask_again=False)
             self._call(lambda: primitives.make_directory(inner), path, settled=_ignore_present)
 
@@ -275,8 +279,8 @@ class StoreFilesystem(Filesystem):
     def _first_opened(self, path: str, inner: str) -> Any:
         """Open a file for the first time.
 
-        Raises IsADirectoryError for a directory, or NotADirectoryError for a file's name with a
-        trailing slash.
+        Raises IsADirectoryError for a directory, or NotADirectoryError if the path of a file ends
+        with a slash.
         """
         if _names_directory(path) and not self._has_pages:
             self.status(path)
@@ -345,7 +349,7 @@ class StoreFilesystem(Filesystem):
             raise failure(errno.EROFS, f"{locate(path).scheme}:// is read-only", path)
 
     def _has(self, path: str, inner: str, spool: IO[bytes]) -> bool:
-        """Return whether the store contains these bytes, although the upload raised an error."""
+        """Return whether the store contains these bytes even though the upload raised an error."""
         self._system.invalidate_cache()
         try:
             info = self._call(lambda: self._system.info(inner), path)
@@ -354,7 +358,7 @@ class StoreFilesystem(Filesystem):
         return is_uploaded(spool, info, lambda: self.open_to_read(path))
 
     def _spooled(self, path: str, inner: str, first: Any) -> IO[bytes]:
-        """Copy a stream that cannot be read twice to an unnamed local file."""
+        """Copy a stream that cannot seek to an unnamed local file."""
         spool: IO[bytes] = tempfile.TemporaryFile(prefix="gfile-")  # noqa: SIM115 - returned
         waiting = [first]
 
@@ -441,7 +445,7 @@ def _modified(info: dict[str, Any]) -> float | None:
 
 
 def _names_directory(path: str) -> bool:
-    """Return whether a path ends with a slash, so that it can only name a directory."""
+    """Return whether a path other than a root ends with a slash, and so must name a directory."""
     inner = locate(path).inner
     return inner.endswith("/") and inner.strip("/") != ""
 

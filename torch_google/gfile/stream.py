@@ -30,7 +30,7 @@ _IN_MEMORY = 16 << 20
 class _Committing:
     """Base class of all writers. Only `close()` in the process that opened the file commits it.
 
-    A forked process has its own copy of the buffered data, which it drops.
+    A forked process has its own copy of the buffered data, and discards it.
     """
 
     def __exit__(

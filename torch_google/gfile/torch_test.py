@@ -300,7 +300,7 @@ def test_what_is_no_file_is_opened_as_it_is(tmp_path: Path) -> None:
 
 
 def _killed(action: Callable[[int], None], first: int) -> None:
-    """Fork a process that repeats `action`, counting from `first`, and kill it at a random time."""
+    """At a random time, kill a forked process that calls action(first), action(first + 1), ..."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:

@@ -59,7 +59,7 @@ class Backend:
     urls: bool = False
 
     def written(self, name: str) -> str:
-        """Return a name as it appears in paths and listings, which may be percent-encoded."""
+        """Return a name as it appears in paths and listings: percent-encoded if they are URLs."""
         return urllib.parse.quote(name) if self.urls else name
 
     def path(self, name: str) -> str:
