@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hook for torch/_seam/processes.py, which makes crashing DataLoader workers report tracebacks."""
+"""A hook for torch/_seam/processes.py. It makes crashing DataLoader workers report tracebacks."""
 
 import signal
 import sys
