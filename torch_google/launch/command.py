@@ -50,7 +50,10 @@ def torchrun_arguments(program: str, arguments: list[str], env: Mapping[str, str
 
 
 def _joined(options: list[str]) -> list[str]:
-    """Return the options, then each adjacent pair joined by a space, to match `--nnodes 1:4`."""
+    """Return the options, followed by each pair of adjacent options, joined by a space.
+
+    The pairs are needed because an option's value may be a separate argument: `--nnodes 1:4`.
+    """
     return [*options, *(f"{first} {second}" for first, second in itertools.pairwise(options))]
 
 

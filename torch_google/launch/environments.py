@@ -19,7 +19,7 @@ Variables = Mapping[str, str]
 
 
 class PlaceError(ValueError):
-    """Raised if the scheduler's variables are invalid. The message names one and gives a remedy."""
+    """Raised if the scheduler's variables are invalid. The message says why."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,11 +79,11 @@ class Environment:
 
 
 def place(env: Variables) -> Place | None:
-    """Return this machine's place according to the scheduler's variables.
+    """Return this machine's place in the job, according to the scheduler's variables.
 
-    Without a known scheduler, this machine is the only one. Return None if torchrun's own variables
-    (PET_*) are set, because torchrun reads those itself. Raises PlaceError if the variables are
-    incomplete, or if this process is already a worker.
+    If no known scheduler started this process, assume that the job runs on this machine only.
+    Return None if torchrun's own variables (PET_*) are set, because torchrun reads those itself.
+    Raises PlaceError if the variables are incomplete, or if this process is already a worker.
     """
     environment = find(env)
     if environment is None:
@@ -219,7 +219,8 @@ def _port(env: Variables, default: int = _PORT) -> int:
     return _number(env, "MASTER_PORT", default)
 
 
-# More specific schedulers come first: TPUs on GKE also run in Indexed Jobs, and TorchX uses Slurm.
+# The first match wins, so more specific schedulers come first: for example, a TPU job on GKE may be
+# an Indexed Job, and a TorchX job may run on Slurm.
 ENVIRONMENTS = (
     Environment("torchrun's worker", ("LOCAL_RANK", "RANK", "WORLD_SIZE"), _worker),
     Environment("torchrun", ("PET_NNODES", "PET_NODE_RANK"), _torchrun),

@@ -46,7 +46,7 @@ def par(
         max_retries=max_retries,
         retry_policy=specs.RetryPolicy.APPLICATION,
         env={
-            # Variables for torch_google.launch. TorchX expands its macros on each machine.
+            # torch_google.launch reads these variables. TorchX expands the macros on each machine.
             "MASTER_PORT": str(port),
             "PAR_MAIN": "torch_google.launch",
             "TORCHX_NODE": specs.macros.replica_id,

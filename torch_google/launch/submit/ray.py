@@ -240,7 +240,7 @@ def _follow(cluster: Cluster, names: list[str], spare: int) -> int:
 
 
 def _reason(state: dict[str, Any]) -> str:
-    """Return the reason why a job ended, in one line, without the log in Ray's message."""
+    """Return in one line why a job ended, without the log that Ray appends to its message."""
     message = str(state.get("message") or "").partition(", last available logs")[0]
     lines = message.strip().splitlines() or ["no reason is given"]
     return f"{state['status'].lower()}: {lines[0]}"
@@ -263,7 +263,7 @@ def _state(cluster: Cluster, name: str) -> dict[str, Any]:
 
 
 def _stop(cluster: Cluster, names: list[str]) -> None:
-    """Stop jobs, and wait up to 80 s until they have ended."""
+    """Stop jobs, and wait up to 80 s for them to end."""
     start = time.monotonic()
     waiting = list(names)
     while waiting and time.monotonic() - start < 2 * GRACE:

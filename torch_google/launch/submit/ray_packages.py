@@ -53,7 +53,7 @@ class Packages:
 
 
 def upload(cluster: Cluster, program: Path, say: Callable[[str], None]) -> Packages:
-    """Upload a program's pieces, except those that the cluster already has.
+    """Upload a program in pieces, skipping those that the cluster already has.
 
     Raises SubmitError if the program cannot be read or an upload fails.
     """
@@ -80,7 +80,7 @@ def _pieces(program: Path) -> Iterator[bytes]:
 
 
 def _store(cluster: Cluster, files: dict[str, bytes]) -> str:
-    """Upload a package unless the cluster has it. Return its URI, a digest of the contents."""
+    """Upload a package unless the cluster has it. Return its URI, which contains a digest."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:  # uncompressed: a PAR is already compressed
         for name, data in files.items():

@@ -38,7 +38,7 @@ class Job:
 
     @property
     def spare(self) -> int:
-        """The number of machines that the job may lose."""
+        """The number of machines that may fail without ending the job."""
         return 0 if self.fewest is None else self.machines - self.fewest
 
     def __post_init__(self) -> None:

@@ -91,7 +91,7 @@ def test_no_other_process_gets_the_port_before_torchrun() -> None:
     with local._reserved_port() as port:
         with socket.socket() as other, pytest.raises(OSError, match="Address already in use"):
             other.bind(("127.0.0.1", port))
-        # Like torch's TCPStore, create_server sets SO_REUSEADDR.
+        # torchrun can bind the port: like torch's TCPStore, create_server sets SO_REUSEADDR.
         socket.create_server(("127.0.0.1", port)).close()
 
 

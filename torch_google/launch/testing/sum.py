@@ -40,7 +40,7 @@ def _misbehave(argument: str) -> None:
     if argument == "fail-in-rank-1" and distributed.get_rank() == 1:
         raise SystemExit("asked to fail")
     if argument == "lose-machine-1" and distributed.get_world_size() == 2:
-        # Find the machine by its index, because an elastic torchrun may assign it any rank.
+        # Identify the machine by its index: in an elastic job, torchrun may give it any rank.
         if os.environ["JOB_COMPLETION_INDEX"] == "1":
             os.kill(os.getppid(), signal.SIGKILL)
             os.kill(os.getpid(), signal.SIGKILL)
