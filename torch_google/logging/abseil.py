@@ -89,7 +89,10 @@ def follow() -> None:
 
 
 def unfollow() -> None:
-    """Stop syncing. C++ keeps its current levels, which also apply to messages at process exit."""
+    """Stop copying Python's log levels to C++.
+
+    C++ keeps its current levels, which then also apply to messages at process exit.
+    """
     global _following
     _following = False
 

@@ -108,7 +108,10 @@ def artifact_of(record: logging.LogRecord) -> str | None:
 
 
 def artifact_text(record: logging.LogRecord, artifact: str) -> str | None:
-    """Return the record in its artifact's own format, or None if there is none or that fails."""
+    """Return the record in its artifact's own format.
+
+    Return None if the artifact has no formatter, or if its formatter raises an exception.
+    """
     registry = getattr(sys.modules.get(_INTERNAL), "log_registry", None)
     formatter = registry.artifact_log_formatters.get(artifact) if registry else None
     if formatter is None:
@@ -138,7 +141,11 @@ def rank() -> int | None:
 
 
 def origin_text(record: logging.LogRecord) -> str:
-    """Return `rank 3, worker-1 77`, or only the rank or the process if the other does not apply."""
+    """Return the rank and the process, such as `rank 3, worker-1 77`.
+
+    Omit the rank if it is unknown, and the process if it is the main process. If that omits both,
+    return "".
+    """
     own_rank = rank()
     if multiprocessing.parent_process() is None:
         return "" if own_rank is None else f"rank {own_rank}"

@@ -28,7 +28,7 @@ from typing import Protocol
 from torch_google import gfile
 from torch_google.logging.own_file import open_own
 
-# A part of a log is uploaded to a remote store at this size in bytes or this age in seconds.
+# A part of a log is uploaded to a remote store once it has this size in bytes or age in seconds.
 PART_BYTES = 1 << 20
 PART_SECONDS = 10.0
 # The maximum number of seconds that a logging call waits for its urgent record to be stored.
@@ -140,7 +140,10 @@ class LogFile(_PathHandler):
         self._program = program
 
     def follow(self) -> None:
-        """In a forked process, open the parent's file or, in a remote store, `PATH.native`."""
+        """In a forked process, open the parent's file or, in a remote store, `PATH.native`.
+
+        Processes can share a local file, but in a store, each needs its own path.
+        """
         with self._held():
             path = self._file.path if self._file else self._path()
             self._open(f"{path}.native" if gfile.is_remote(path) else path)
@@ -189,7 +192,7 @@ class _File(Protocol):
 class _LocalFile:
     """A local file that is written with one write() call per record.
 
-    So lines stay whole even if several processes write to the file, or if one is killed.
+    Lines therefore stay intact even if several processes write to the file, or if one is killed.
     """
 
     def __init__(self, path: str, report: Callable[[Exception | None], None]) -> None:
@@ -267,7 +270,7 @@ class _RemoteFile:
             self._some.notify_all()
 
     def settle(self) -> None:
-        """Wait until all records written so far are stored, with a timeout.
+        """Wait, with a timeout, until all records written so far are stored.
 
         The timeout prevents a deadlock: the client's upload may itself be waiting for this thread.
         After a timeout, no thread waits again until an upload has succeeded.
@@ -324,7 +327,7 @@ class _RemoteFile:
                 self._some.notify_all()
 
     def _store(self, data: bytes) -> bool:
-        """Write the next part; return False if another log already has a part with that number."""
+        """Write the next part; return False if a part with its number already exists."""
         # An earlier attempt to upload this part may have stored it. If so, overwrite it.
         mode = "wb" if self._begun else "xb"
         try:

@@ -96,7 +96,7 @@ def adopt_all() -> None:
 
 
 def adopt_registered() -> None:
-    """Change the class of torch's registered loggers; their descendants propagate to them."""
+    """Change the class of torch's registered loggers, to which their descendants propagate."""
     registry: Any = getattr(sys.modules.get(_REGISTRY), "log_registry", None)
     for name in registry.get_log_qnames() if registry else ():
         if name != _TORCH:
@@ -112,13 +112,13 @@ def release_all() -> None:
 
 
 def _verbosity_was_asked() -> bool:
-    """Return whether a flag set the verbosity, or code set it below WARNING."""
+    """Return whether a flag set the verbosity, or code set it to ERROR or FATAL."""
     flag = FLAGS["verbosity"]
     return bool(flag.present) or flag.value < absl_logging.WARNING
 
 
 def _adopt(name: str, adopter: type[OneStreamLogger]) -> None:
-    """Change the class of the logger `name`, unless it already has a special class."""
+    """Change the class of the logger `name` to `adopter`, if it is a plain logging.Logger."""
     existing = logging.root.manager.loggerDict.get(name)
     logger = existing if isinstance(existing, logging.Logger) else _created(name)
     if type(logger) is not logging.Logger:

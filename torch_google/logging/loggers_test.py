@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adopted loggers propagate to the root with the program's verbosity, whatever torch sets."""
+"""torch's loggers propagate to the root with the program's verbosity, whatever torch sets."""
 
 from __future__ import annotations
 

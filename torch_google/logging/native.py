@@ -226,13 +226,13 @@ class _Output:
             self._deadline = time.monotonic() + _LINE_SECONDS
 
     def release(self) -> None:
-        """Write the held text, even though its line is unfinished."""
+        """Write the text that was held back, even though its line is unfinished."""
         self._write(self._held)
         self._held = b""
         self._deadline = None
 
     def end(self) -> None:
-        """Write the held text after the pipe has been closed."""
+        """After the pipe has been closed, write or log the text that was held back."""
         record = parse(self._held, self._pid)
         if record is None:
             self.release()
@@ -277,7 +277,7 @@ def _write(data: bytes) -> None:
 
 
 def _have_stderr() -> None:
-    """Open /dev/null as descriptor 2 if it is closed, so that no other file gets that number."""
+    """If descriptor 2 is closed, open /dev/null there, so that no other file gets that number."""
     try:
         os.fstat(_STDERR)
     except OSError:

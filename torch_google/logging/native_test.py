@@ -48,7 +48,11 @@ def test_cutting_loses_nothing(lines: list[bytes]) -> None:
 
 
 class _Terminal:
-    """A relay that runs in a thread, with the pipe that it reads, its output and its records."""
+    """A relay that runs in a thread of this process and reads a pipe.
+
+    `sink` is the write end of the pipe. `text` collects the output, with a line `<MESSAGE>` for
+    each record.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
         monkeypatch.setattr(native, "_LINE_SECONDS", seconds)
@@ -242,7 +246,7 @@ def test_nuls_do_not_pass() -> None:
 
 
 def test_much_from_native_code_that_holds_the_lock_does_not_block() -> None:
-    """C++ code holds the GIL and overfills the pipe, so only a separate process can read it."""
+    """C++ code that holds the GIL fills the pipe, so only a separate process can read it."""
     done = _run(
         _PROGRAM
         + "import ctypes\n"

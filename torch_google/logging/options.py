@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of the log stream, their defaults, and the flags for them."""
+"""Options of the log stream, their defaults, and the flags that set them."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ atexit.register(shutdown)
 
 
 def _open_file(chosen: Options, program: str) -> LogFile | None:
-    """Open the log file, if the options set a directory. Exit if a flag's directory is invalid."""
+    """Open the log file, if the options set a directory. Exit if a flag set an invalid one."""
     if not chosen.directory:
         return None
     try:
@@ -157,7 +157,7 @@ def _in_relay(file: LogFile | None, terminal: TextIO | None):  # type: ignore[no
 
 
 def _follow_stderr(before: TextIO | None) -> None:
-    """Point Abseil's handler to the current sys.stderr if it still writes to `before`.
+    """Point Abseil's handler at the current sys.stderr if it still writes to `before`.
 
     Otherwise the handler would write FATAL records to both streams.
     """
@@ -191,7 +191,7 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Log a warning with its source location or, if `file` is given, write it there."""
+    """Log a warning with its source location or, if `file` is given, write it to that file."""
     if file is not None:
         text = warnings.formatwarning(message, category, filename, lineno, line)
         file.write(text)
