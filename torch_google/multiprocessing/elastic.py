@@ -104,7 +104,7 @@ def _machines(nnodes: str) -> tuple[int, int]:
 
 
 def _failed(role: str, error: Any) -> ProcessFailedError:
-    """Convert elastic's exception to ours, with the traceback that it lacks after a crash."""
+    """Convert elastic's exception to ours, and add the traceback that elastic lacks for a crash."""
     rank, failure = error.get_first_failure()
     traceback = reports.listener().take(failure.pid)
     if not traceback and isinstance(failure.message, dict):

@@ -23,7 +23,7 @@ _PR_SET_PDEATHSIG = 1  # the value in linux/prctl.h
 
 @dataclass(frozen=True)
 class Line:
-    """The write end of a process's pipe. Its inode number reveals whether the pid was reused."""
+    """The write end of a process's lifeline. The inode number reveals whether `pid` was reused."""
 
     pid: int
     descriptor: int
@@ -35,7 +35,7 @@ _inherited: Line | None = None
 
 
 def line() -> Line:
-    """Return this process's lifeline, created on first use."""
+    """Return this process's lifeline, which is created on first use."""
     global _mine
     if _mine is None:
         reader, writer = os.pipe()

@@ -44,7 +44,7 @@ def _until(condition, first: subprocess.Popen[bytes] | None) -> None:  # type: i
 
 
 def _processes_of(name: str) -> set[int]:
-    """Return the processes that this scenario started, including fork servers and trackers."""
+    """Return the scenario's processes, including fork servers and resource trackers."""
     variable = f"SCENARIOS_TEST={name}".encode()
     pids = set()
     for entry in Path("/proc").iterdir():

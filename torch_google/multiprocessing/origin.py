@@ -23,10 +23,13 @@ _KEY = "torch_google.multiprocessing"
 
 
 class Origin:
-    """The data that a parent passes to children: lifeline, listener address and command line."""
+    """The data that a parent passes to children: lifeline, listener address and command line.
+
+    lifeline.py explains the lifeline, and reports.py the listener.
+    """
 
     def __init__(self, argv: Sequence[str] | None) -> None:
-        """Store `argv` for the children. If it is None, they parse no flags and set up no log."""
+        """Store `argv` for the children. If None, they neither parse flags nor set up logging."""
         self.argv = argv
         self._arrived: tuple[lifeline.Line, bytes] | None = None
         util.register_after_fork(self, Origin.begin)

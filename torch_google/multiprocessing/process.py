@@ -128,7 +128,7 @@ def spawn(
     """Run `fn(index, *args)` in `nprocs` processes and wait for all of them.
 
     The processes are named `name-0`, `name-1`, ...; `name` defaults to the function's name. If one
-    process fails, terminates the others and raises its ProcessFailedError.
+    process fails, the others are terminated and its ProcessFailedError is raised.
     """
     if nprocs < 1:
         raise ValueError(f"spawn: nprocs is {nprocs}, and must be 1 or more")

@@ -62,7 +62,7 @@ class Listener:
         threading.Thread(target=self._listen, name="children's reports", daemon=True).start()
 
     def settle(self) -> None:
-        """Wait until the reports of all children that have exited are logged, with a timeout."""
+        """Wait, with a timeout, until the reports of all children that have exited are logged."""
         self._settled.clear()
         self._waker.send(b".")
         self._settled.wait(SETTLE_SECONDS)
@@ -129,7 +129,7 @@ _connection: socket.socket | None = None
 
 
 def listener() -> Listener:
-    """Return the listener of this process, created on first use."""
+    """Return this process's listener, which is created on first use."""
     global _listener
     if _listener is None:
         _listener = Listener()
