@@ -57,10 +57,11 @@ class Agreement:
         self._pending: tuple[distributed.Work, torch.Tensor] | None = None
 
     def any_before(self, answer: bool) -> bool:
-        """Submit this rank's answer. Return whether any rank's previous answer was true.
+        """Submit this rank's answer. Return whether any rank submitted True in the previous call.
 
         The ranks exchange their answers between calls, so a call waits only for ranks that have not
-        made the previous call. In a single process, the answer itself is returned.
+        made the previous call. The first call returns False. In a single process, every call
+        returns `answer` itself.
         """
         if self._group is None:
             return answer

@@ -25,7 +25,7 @@ _OPTIONS = StateDictOptions(flatten_optimizer_state_dict=True)
 
 
 class Stateful(Protocol):
-    """An object with a state, such as a learning rate scheduler or a stateful data loader."""
+    """An object with state to save, such as a learning rate scheduler or a stateful data loader."""
 
     def state_dict(self) -> dict[str, Any]: ...
 
@@ -37,7 +37,7 @@ class ResumeError(RuntimeError):
 
 
 class State:
-    """The state to save and restore: a model, its optimizer, and other objects by name.
+    """The state to save and restore: a model, its optimizer, and other named objects.
 
     The state of the other objects must be the same in all ranks. The state of torch's default
     random number generators is also saved, separately for each rank.

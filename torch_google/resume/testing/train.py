@@ -32,7 +32,7 @@ ROWS = 8
 
 
 def losses(directory: Path, wait_at: int = -1) -> None:
-    """Train until the last step. The losses do not depend on the number of ranks."""
+    """Run the remaining training steps. The losses do not depend on the number of ranks."""
     torch.set_num_threads(1)
     rank, size = 0, 1
     if "RANK" in os.environ:
