@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A deadline for the shutdown.
+"""A deadline for the server's shutdown.
 
 When it expires, the process logs which parts of the server are still running, and exits.
 """

@@ -59,7 +59,7 @@ def test_the_message_has_the_limit_that_was_set_even_if_the_thread_starts_late()
 
 
 def test_a_cancelled_limit_has_no_effect() -> None:
-    # The deadline is so far away that `cancel` runs before it expires, even on a busy machine.
+    # The timeout of 3 s is long enough that `cancel` runs first, even on a busy machine.
     body = "deadline._BACKSTOP = 0.1; limit.start(3); limit.cancel(); limit.start(0)\n"
     result = _run(body + "time.sleep(3.5); print('ok')")
     assert (result.returncode, result.stdout) == (0, "ok\n")

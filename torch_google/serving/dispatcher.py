@@ -203,7 +203,7 @@ class Dispatcher:
             handle.send([waiting.payload for waiting in batch])
 
     def _forget(self, waiting: _Waiting) -> None:
-        """Remove an abandoned request from the queue, unless a worker has it already."""
+        """Remove an abandoned request from the queue, unless a worker has already received it."""
         for index, each in enumerate(self._queue):
             if each is waiting:
                 del self._queue[index]

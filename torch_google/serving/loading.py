@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Load a model from any kind of source. Only worker processes load models."""
+"""Load a model from a file or a function. Only worker processes load models."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def usable_device(name: str) -> torch.device:
 
 
 def buckets(device: torch.device, batch: int) -> tuple[int, ...]:
-    """Return the batch sizes: only a few on `tpu`, because each needs its own program."""
+    """Return the batch sizes: only a few on `tpu`, because each needs its own compiled program."""
     if device.type != "tpu":
         return tuple(range(1, batch + 1))
     return (*(1 << i for i in range(batch.bit_length()) if 1 << i < batch), batch)

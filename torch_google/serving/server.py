@@ -44,8 +44,8 @@ class Server(LitServer):
 
     The HTTP server and the queue run in this process, and each worker runs in its own process. If
     the API has a `signature`, the server checks requests against it and passes arrays to the API.
-    Otherwise it passes the parsed JSON of the body. Raises ValueError for streams and LitSpecs,
-    which are not supported.
+    Otherwise it passes the parsed JSON of the body. Raises ValueError if the API streams its output
+    or has a LitSpec, because the server supports neither.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Server(LitServer):
     def run(self, host: str = "127.0.0.1", port: int = 8000, *, log_level: str = "warning") -> None:
         """Serve until SIGTERM or SIGINT, then finish all requests that have arrived.
 
-        Port 0 selects a free port; the log gives its number. Raises ServingError if the address
+        Port 0 selects a free port, whose number is logged. Raises ServingError if the address
         cannot be used, the model cannot be loaded, a worker keeps dying, or requests were lost
         because the shutdown timed out. If this method does not return before the shutdown's
         deadline, or a thread that it started does not exit, the process logs why and exits with
@@ -141,7 +141,7 @@ class Server(LitServer):
     def report_lost_requests(self, *, is_forced: bool) -> None:
         """Make `run` raise an error if any request has no response yet.
 
-        If the shutdown is forced, do not wait until the workers finish their batches.
+        If `is_forced`, also give the workers no time to finish their batches.
         """
         if is_forced:
             self._patience = 0.0
@@ -340,7 +340,7 @@ class _Http(uvicorn.server.Server):
             self.force_exit = False
 
     async def _close_late_connections(self) -> None:
-        """Close connections after their next response, or if they send no request.
+        """Close idle connections, and the others after their current response.
 
         uvicorn does this only once. It misses a connection that is accepted in the same iteration
         of the event loop, and would wait for that connection until the timeout.

@@ -258,9 +258,9 @@ def _hang_in_authorize(server: ServerProcess) -> None:
     assert connection.getresponse().status != 200
 
 
-# For each part that hangs: a function that makes it hang, the text that the log must contain, and
-# the exit timeout. If the health check hangs, the deadline is expected to expire. Otherwise, the
-# text must be logged before the deadline expires.
+# For each component that can hang: a function that makes it hang, the text that the log must then
+# contain, and the exit timeout. If the health check hangs, the deadline is expected to expire.
+# Otherwise, the text must be logged before the deadline expires.
 _HANGS = {
     "health": (lambda server: server.get("/health"), "the main thread is in small_server.py:", 3),
     "authorize": (_hang_in_authorize, "thread 'AnyIO worker thread' runs", 8),

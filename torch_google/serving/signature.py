@@ -68,7 +68,7 @@ class TensorSpec:
 
     @classmethod
     def of(cls, name: str, dtype: str, shape: Sequence[int | Size]) -> TensorSpec:
-        """Return a spec. An int in `shape` is a fixed size."""
+        """Create a spec. `dtype` may start with "torch."; an int in `shape` is a fixed size."""
         sizes = tuple(size if isinstance(size, Size) else Size(size, size) for size in shape)
         return cls(name, dtype.removeprefix("torch."), sizes)
 

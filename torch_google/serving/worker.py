@@ -51,7 +51,7 @@ class Reply:
 
 @dataclasses.dataclass(frozen=True)
 class Done:
-    """The replies to a batch, in order, and the time it took in seconds."""
+    """The replies to a batch, in the order of its requests, and the time it took in seconds."""
 
     replies: list[Reply]
     seconds: float

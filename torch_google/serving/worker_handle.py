@@ -169,7 +169,7 @@ class WorkerHandle:
         return finished, process.exitcode, failure
 
     def _reap(self, process: SpawnProcess) -> None:
-        """Wait until the process has exited. Kill it if it takes too long."""
+        """Wait until the process has exited. Kill it if that takes too long."""
         rest = self._end - time.monotonic() if self._stopping.is_set() else _END_TIMEOUT
         process.join(max(0.1, rest))
         if process.exitcode is None:

@@ -22,7 +22,7 @@ _PATIENCE = 300.0
 
 
 class _Owner:
-    """An owner that records a handle's callbacks."""
+    """An `Owner` that records the callbacks of a `WorkerHandle`."""
 
     def __init__(self) -> None:
         self.calls: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()

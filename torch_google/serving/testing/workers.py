@@ -20,13 +20,13 @@ class Broken:
 
 
 def stops(connection: Connection, *arguments: Any) -> None:
-    """Report ready, then stop with SIGSTOP, so that the process reads no batch and ignores EOF."""
+    """Send `Ready`, then stop with SIGSTOP, so that the process reads no batch and ignores EOF."""
     connection.send(Ready(os.getpid(), None))
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def stops_within_a_message(connection: Connection, *arguments: Any) -> None:
-    """Report ready, send part of a message, and stop with SIGSTOP."""
+    """Send `Ready`, receive a batch, send part of a message, and stop with SIGSTOP."""
     connection.send(Ready(os.getpid(), None))
     connection.recv()
     os.write(connection.fileno(), struct.pack("!i", 1000) + b"part")
@@ -34,7 +34,7 @@ def stops_within_a_message(connection: Connection, *arguments: Any) -> None:
 
 
 def ends_within_a_message(connection: Connection, *arguments: Any) -> None:
-    """Report ready, send part of a message, and exit."""
+    """Send `Ready`, receive a batch, send part of a message, and exit."""
     connection.send(Ready(os.getpid(), None))
     connection.recv()
     os.write(connection.fileno(), struct.pack("!i", 1000) + b"part")
@@ -42,7 +42,7 @@ def ends_within_a_message(connection: Connection, *arguments: Any) -> None:
 
 
 def sends_nonsense(connection: Connection, *arguments: Any) -> None:
-    """Report ready, and send a message that the server cannot unpickle."""
+    """Send `Ready`, receive a batch, and reply with a message that the server cannot unpickle."""
     connection.send(Ready(os.getpid(), None))
     connection.recv()
     connection.send(Broken())
