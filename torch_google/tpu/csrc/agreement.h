@@ -14,7 +14,7 @@ namespace torch_google::tpu {
 struct Agreement {
   // The operation, dtypes and shapes, for error messages.
   std::string text;
-  // A description that must be equal on all ranks.
+  // A description that must be identical on all ranks.
   std::string common;
   // The number of bytes that this rank sends to each rank and expects from each
   // rank. Empty if equal `common` strings imply equal sizes.

@@ -40,18 +40,18 @@ class Arrival {
   bool is_done() const;
   // Returns the error if the collective has failed, otherwise null.
   std::exception_ptr error() const;
-  // Waits until the arrival is done, without the GIL. Returns false on timeout;
-  // a zero timeout means to wait forever. Throws KeyboardInterrupt on Ctrl-C in
-  // the main thread.
+  // Waits until is_done(), without the GIL. Returns false on timeout; a zero
+  // timeout means to wait forever. Throws KeyboardInterrupt on Ctrl-C in the
+  // main thread.
   bool wait(std::chrono::milliseconds timeout = {});
   // Returns the storage of one output. Throws the error if the collective
-  // failed. The arrival must be done.
+  // failed. Call it only if is_done().
   at::Tensor storage(size_t output) const;
   // Returns one output as a jax.Array, or null if the outputs are on the host.
-  // Throws the error if the collective failed. The arrival must be done.
+  // Throws the error if the collective failed. Call it only if is_done().
   SharedObject array(size_t output) const;
   // Calls `callback` in the thread that completes the arrival, or immediately
-  // if the arrival is already done.
+  // if is_done().
   void on_end(std::function<void()> callback);
 
  private:

@@ -32,8 +32,8 @@ c10::ScalarType dtype_of(const c10::TensorImpl& tensor) {
 #endif
 }
 
-// Returns the natural shape and dtype of a tensor's storage. `bytes` is the
-// size of the storage.
+// Returns the natural shape (box.h) and the dtype of a tensor's storage.
+// `bytes` is the size of the storage.
 std::pair<Sizes, c10::ScalarType> natural_of(const c10::TensorImpl& tensor,
                                              size_t bytes) {
   const auto sizes = tensor.sizes();

@@ -45,8 +45,8 @@ using Sharding = int32_t;
 constexpr Sharding kOneDevice = 0;
 
 // The contents of one storage. The GIL guards values and shapes.
-// Links between boxes and traces also require mutex(), because a box may be
-// destroyed without the GIL.
+// Pointers between boxes and traces are guarded by mutex() as well, because a
+// box may be destroyed without the GIL.
 class Box {
  public:
   Box(c10::DeviceIndex device, size_t bytes, const void* address);
@@ -65,8 +65,8 @@ class Box {
   Sharding sharding() const { return sharding_; }
 
   bool has_shape() const { return dtype != c10::ScalarType::Undefined; }
-  // Sets the natural shape to that of a tensor that uses this storage, unless
-  // the box already has a natural shape.
+  // Derives `shape` and `dtype` from a tensor that uses this storage, unless
+  // they are already set.
   void settle(const c10::TensorImpl& tensor);
   // torch copies a storage through a one-dimensional tensor of bytes, which
   // gives the new box the shape of that tensor. If the box has such a shape and
@@ -89,11 +89,12 @@ class Box {
              Sharding sharding = kOneDevice);
   void store(PyObject* array, Sharding sharding = kOneDevice);
   // Replaces the value and its shape, dtype and sharding. The new array must
-  // contain the same bytes in the same order. If `array` is null, the box must
-  // be unwritten, and its zeros are later created with this sharding.
+  // contain the same bytes in the same order. `array` may be null only if the
+  // box was never written to. Its array of zeros, which is created on first
+  // use, then gets this sharding.
   void reshard(PyObject* array, Sizes sizes, c10::ScalarType kind,
                Sharding sharding);
-  // Sets the sharding of an unwritten box.
+  // Sets the sharding of a box that was never written to.
   void set_blank_sharding(Sharding sharding) { sharding_ = sharding; }
   // Makes an output of a collective the next value of the box. If the box is
   // written to before that output is read, the output is dropped.
@@ -116,7 +117,8 @@ class Box {
   // only those whose writes were issued while that stream was current.
   static std::vector<PyObject*> values(c10::DeviceIndex device,
                                        std::optional<c10::StreamId> stream);
-  // Returns the collectives that the boxes of a device wait for.
+  // Returns the collectives whose outputs the boxes of a device have not
+  // received yet.
   static std::vector<std::shared_ptr<Arrival>> arrivals(
       c10::DeviceIndex device);
   static std::mutex& mutex();

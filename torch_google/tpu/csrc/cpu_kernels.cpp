@@ -25,8 +25,8 @@ namespace {
 
 namespace py = pybind11;
 
-// Fused mode compiles a call once it has occurred in this many rounds; see
-// end_round().
+// Fused mode compiles a call once it has occurred in this many rounds. See
+// end_round() in cpu_kernels.h.
 constexpr uint32_t kRounds = 3;
 // If a kind of call has occurred with more than kManySizes sizes, a call must
 // occur in kManyRounds rounds instead of kRounds, because a program for one of
@@ -487,8 +487,8 @@ CpuKernels::Outcome CpuKernels::run(const c10::OperatorHandle& handle,
   if (may_record && recurs(call, known->second)) {
     return compile;
   }
-  // Make sure that kernels and copies see plain CPU tensors. Otherwise, an
-  // active torch.func transform would wrap them.
+  // Make sure that kernels and copies operate on plain CPU tensors. Otherwise,
+  // an active torch.func transform would wrap the tensors.
   const c10::impl::ForceDispatchKeyGuard plain(
       c10::DispatchKeySet(c10::DispatchKey::BackendSelect),
       c10::autograd_dispatch_keyset_with_ADInplaceOrView |

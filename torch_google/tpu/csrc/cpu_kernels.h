@@ -25,9 +25,10 @@ void set_uses_cpu_kernels(bool enabled);
 // Admission.
 void set_cpu_kernel_policy(PyObject* admit);
 
-// Starts a new round. Fused mode compiles calls that recur in several rounds.
-// When the host reads a value, a new round starts, because a read usually
-// follows a training step or the generation of a token.
+// Ends the current round and starts the next one. A round usually lasts until
+// the host reads a value, because a read usually follows a training step or the
+// generation of a token. Fused mode compiles calls that recur in several
+// rounds.
 void end_round();
 
 // The number of operator calls that ran on CPU kernels.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives inside compiled programs, as an XLA custom call.
+// Collectives inside compiled programs, implemented as an XLA custom call.
 #pragma once
 
 #include <torch/csrc/utils/pybind.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host memory that malloc can reuse when it is freed.
+// Allocates host memory that malloc can reuse once the memory is freed.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -171,8 +171,8 @@ c10::ScalarType natural_dtype_of(const at::Tensor& tensor) {
   return box.dtype;
 }
 
-// Stores an array in the tensor's box (box.h). The array must have the natural
-// shape and the dtype of the box.
+// Stores an array in the tensor's box (box.h). The array must have the box's
+// shape and dtype.
 void store(const at::Tensor& tensor, py::object array, Sharding sharding) {
   auto& box = box_of(*tensor.unsafeGetTensorImpl());
   box.settle(*tensor.unsafeGetTensorImpl());
@@ -199,9 +199,9 @@ std::vector<Sharding> shardings_of(const std::vector<at::Tensor>& tensors) {
   return shardings;
 }
 
-// Replaces the array, natural shape and sharding of the tensor's box (box.h).
-// The elements must stay the same. If `array` is None, the box must be
-// unwritten.
+// Replaces the array, shape and sharding of the tensor's box (box.h). The
+// elements must stay the same. `array` may be None only if the box was never
+// written to.
 void reshard(const at::Tensor& tensor, const py::object& array,
              const std::vector<int64_t>& shape, Sharding sharding) {
   auto& box = box_in(tensor);
@@ -236,8 +236,9 @@ py::list describe_events(const std::vector<MemoryHistory::Event>& events) {
   return described;
 }
 
-// Returns the origins as (module, file, line, is backward), and the runs as
-// (program, index of each operator's origin, or -1).
+// Returns two lists: the origins as (module, file, line, is_backward), and the
+// runs as (program, indices). `indices` has an entry for each operator of the
+// program: the index of its origin, or -1 if that is unknown.
 py::tuple describe_origins(
     const std::pair<std::vector<Origins::Origin>, std::vector<Origins::Run>>&
         recorded) {

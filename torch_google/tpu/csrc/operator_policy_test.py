@@ -71,8 +71,8 @@ def test_checked_operators_take_numbers() -> None:
 def test_the_dtype_that_is_checked_is_the_third_argument() -> None:
     policies = [policy for policy in POLICIES if policy.numbers is NumberCheck.FITS_DTYPE]
     for schema in _schemas(policy.name for policy in policies):
-        # Skip two kinds of overload, which may lack the dtype argument. The check never sees
-        # overloads with `names`, because torch (v2.6) composes them from other operators. For out=
+        # Skip two kinds of overload, which may lack the dtype argument. Overloads with `names` are
+        # never checked, because torch (v2.6) composes them from other operators. For out=
         # overloads, the check uses the default dtype.
         if not {"names", "out"} & {argument.name for argument in schema.arguments}:
             assert schema.arguments[2].name == "dtype", schema

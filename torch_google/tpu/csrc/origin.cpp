@@ -46,8 +46,9 @@ Origins::stop() {
 Origins::Id Origins::of(const Call& call) {
   Origin origin{module_name(), nullptr, 0, false};
   // Autograd's threads have no frames, except in Python functions that autograd
-  // calls, such as a user's backward formula. A checkpoint's second forward
-  // pass may have no frame of the user's code, but it has a module.
+  // calls, such as a user's backward formula. When torch.utils.checkpoint
+  // reruns a forward pass, there may be no frame of the user's code, but the
+  // module is known.
   if (!find_frame(origin) && origin.module.empty()) {
     if (const auto node = torch::autograd::get_current_node()) {
       const auto found =
@@ -69,7 +70,8 @@ Origins::Id Origins::of(const Call& call) {
       std::any_of(
           call.tensors.begin(), call.tensors.end(),
           [](const at::Tensor* tensor) { return tensor->requires_grad(); })) {
-    // A node may call several operators. They all have the same origin.
+    // An autograd node may call several operators. They all have the same
+    // origin.
     forward_.try_emplace({at::RecordFunction::currentThreadId(),
                           at::sequence_number::peek() - 1},
                          id);

@@ -30,8 +30,8 @@ struct Callbacks {
   PyObject* zeros = nullptr;
   // (array on one device, sharding) -> copies on all devices of the sharding
   PyObject* replicated = nullptr;
-  // (tuple of arrays, positions in it, device) -> the tuple, with the
-  // replicated arrays at these positions reduced to one device
+  // (tuple of arrays, positions in it, device) -> the tuple, in which each
+  // replicated array at these positions is replaced by its copy on the device
   PyObject* localized = nullptr;
   // (array, number of elements, dtype) -> flat jax.Array
   PyObject* resized = nullptr;

@@ -170,7 +170,7 @@ void record(Operator& self, const c10::OperatorHandle& handle,
     auto found = self.programs.find(call->key);
     const Mode mode = settings.mode();
     // In strict mode, a call that runs on its CPU kernel never switches to a
-    // program, because the results of the two may differ in the lowest bits.
+    // program, because the results of the two may differ in the last bits.
     if (C10_UNLIKELY(uses_cpu_kernels() && mode != Mode::debug &&
                      settings.get(Setting::precision) == 0 &&
                      (mode == Mode::strict || found == self.programs.end()))) {

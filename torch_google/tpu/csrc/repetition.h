@@ -8,13 +8,13 @@
 
 namespace torch_google::tpu {
 
-// A sequence of words, with the longest border of each prefix, as in the
-// Knuth-Morris-Pratt algorithm. The shortest period of n words is n minus the
-// length of their longest border.
+// A sequence of words (numbers), with the longest border of each prefix, as in
+// the Knuth-Morris-Pratt algorithm. The shortest period of n words is n minus
+// the length of their longest border.
 class Rounds {
  public:
-  // Appends a word. Returns whether the sequence now consists of at least
-  // `least` identical rounds (repetitions).
+  // Appends a word. Returns whether the sequence now consists of a round (a
+  // shorter sequence) that is repeated at least `least` times.
   bool add(uint32_t word, size_t least) {
     words_.push_back(word);
     size_t border = borders_.empty() ? 0 : borders_.back();
@@ -43,16 +43,16 @@ class Rounds {
 class Repetition {
  public:
   // Appends a word, which identifies a program. Returns whether the trace
-  // should end after it, so that the next trace starts at the beginning of a
-  // round.
+  // should end after that program, so that the next trace starts at the
+  // beginning of a round (an iteration of the loop).
   bool add(uint32_t word) {
     if (whole_.add(word, 2) && whole_.size() >= kShort) {
       return true;
     }
     // `whole_` does not detect a loop if other operators precede it. `recent_`
     // does, because it restarts whenever the length of the trace doubles.
-    // `recent_` requires more rounds, because the layers of a network also look
-    // like rounds.
+    // `recent_` requires more rounds, because the identical layers of a network
+    // look like rounds as well.
     if (whole_.size() == next_) {
       recent_.clear();
       next_ *= 2;

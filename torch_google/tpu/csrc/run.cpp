@@ -170,7 +170,7 @@ class Run {
       return true;
     }
     // Retry operator by operator, which may need less memory. This is not
-    // possible if donated inputs are gone.
+    // possible if donated inputs have been deleted.
     const Ref error = caught();
     for (const uint32_t i : donated_) {
       if (is_deleted(trace_.externals[i].array.get())) {
@@ -261,7 +261,7 @@ class Run {
         return;
       }
       // Defer an interruption, such as Ctrl-C, because the values have been
-      // computed and the donated inputs are gone.
+      // computed and the donated inputs no longer exist.
       Ref error = caught();
       if (PyObject_IsInstance(error.get(), PyExc_Exception) == 1) {
         throw_again(error.get());

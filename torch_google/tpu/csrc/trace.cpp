@@ -100,7 +100,8 @@ FusedTrace::FusedTrace(c10::DeviceIndex index)
 
 Results FusedTrace::record(std::shared_ptr<const Program> program,
                            const Call& call) {
-  // Find the origin first, because this may run Python code.
+  // Find the origin before reading the current trace: this may run Python code,
+  // which may release the GIL.
   const Origins::Id origin =
       C10_UNLIKELY(Origins::is_recording()) ? Origins::get().of(call) : 0;
   auto& now = traces()[call.device];

@@ -83,8 +83,9 @@ class FusedTrace {
   // The scalar inputs of all steps in order, including seeds and offsets.
   std::vector<double> floats;
   std::vector<int64_t> integers;
-  // The part of the fused program's key that describes the steps and their
-  // wires. run.cpp adds the slots to keep and the externals to donate.
+  // The part of the fused program's key that describes the steps and the
+  // sources of their inputs. run.cpp adds the slots to keep and the externals
+  // to donate.
   Key key;
   // The mesh on which sharded values are computed, or kOneDevice if no value is
   // sharded.
@@ -101,7 +102,7 @@ class FusedTrace {
   void store(c10::ArrayRef<uint32_t> kept, PyObject* arrays);
   // Stores the values that were computed before an error. A box without a
   // computed value keeps its previous value, or gets the error if it has no
-  // previous value. `deleted` marks externals whose buffers are gone.
+  // previous value. `deleted` marks externals whose buffers have been deleted.
   void fail(c10::ArrayRef<Ref> computed, PyObject* error,
             const std::vector<bool>& deleted);
 
