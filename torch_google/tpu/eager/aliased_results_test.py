@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An out= argument may view the storage of an input and still be resized."""
+"""An out= argument that shares its storage with an input can be resized."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test hooks, checkpointing and other code that observes a backward pass."""
+"""Hooks, checkpointing and other code observe the same backward pass as on the CPU."""
 
 from __future__ import annotations
 

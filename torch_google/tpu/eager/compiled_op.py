@@ -449,7 +449,7 @@ def _note_of(results: Sequence[NewTensor | int | None], random: bool) -> list[An
 
 
 def _results_of(note: Any) -> tuple[tuple[NewTensor | int | None, ...], bool, list[int]]:
-    """Return the results, the `random` flag and the result shardings that a note contains.
+    """Return the results, the `random` flag and the result shardings from a note (see `_note_of`).
 
     There are no shardings unless the program runs on a mesh. Raises KeyError, ValueError,
     TypeError, AttributeError or RuntimeError if the note is invalid.

@@ -140,7 +140,7 @@ def _checked(
 
 
 def _truncates(op: OpOverload, args: Sequence[Any]) -> bool:
-    """Return whether a call casts floats to integers. In C++, overflow in a cast is undefined."""
+    """Return whether a call casts floats to integers. In C++, overflows in casts are undefined."""
     tensors = [leaf for leaf in pytree.tree_leaves(list(args)) if isinstance(leaf, torch.Tensor)]
     targets = {leaf for leaf in pytree.tree_leaves(list(args)) if isinstance(leaf, torch.dtype)}
     if op._schema.name == "aten::copy_":

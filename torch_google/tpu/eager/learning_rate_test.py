@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fused optimizer accepts a learning rate that is a CPU tensor, of any shape with one element."""
+"""A fused optimizer accepts a CPU tensor with one element, of any shape, as its learning rate."""
 
 from __future__ import annotations
 

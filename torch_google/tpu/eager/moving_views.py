@@ -5,7 +5,7 @@ Normally, a view's offset is a constant in the program, which is fastest. Most o
 such as those of the views that split a weight into three parts. But if the same call has had
 several offsets, the operator runs on copies of its views. Separate programs, which take the offset
 as an input, copy each view out of the storage and write it back. An offset that keeps recurring,
-such as that of one step in a sequence, still gets its own program.
+such as that of a time step in a recurrent network, still gets its own program.
 """
 
 from __future__ import annotations
@@ -70,13 +70,13 @@ class ViewBlock:
         return tensor.as_strided(self.shape, contiguous(self.shape), 0)
 
     def seen(self, values: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
-        """Return a copied block as a tensor with the sizes of the view."""
+        """Return `values`, a copy of the block, as a tensor with the sizes of the view."""
         steps = contiguous(self.sizes)
         return values.as_strided(sizes, [1 if d < 0 else steps[d] for d in self.dimensions])
 
 
 def run(op: OpOverload, call: NormalizedCall, describe: Callable[[], str]) -> list[Any] | None:
-    """Run a call on blocks if its view offsets keep changing, and return its results.
+    """Run a call on copies of its views if their offsets keep changing, and return its results.
 
     Returns None if the call must be compiled instead. `describe` returns a description of the call
     without the offsets of its views.
@@ -90,15 +90,18 @@ def run(op: OpOverload, call: NormalizedCall, describe: Callable[[], str]) -> li
 def note(op: OpOverload, call: NormalizedCall, describe: Callable[[], str]) -> None:
     """Count the offsets of a call whose program is in the compile cache.
 
-    Without this count, the process would compile programs for offsets that already kept changing in
-    the process that filled the cache.
+    Otherwise, this process would compile more programs for the call, although its offsets kept
+    changing in the process that filled the cache.
     """
     if _blocks(op, call) is not None:
         _count(call, describe)
 
 
 def _blocks(op: OpOverload, call: NormalizedCall) -> list[ViewBlock | None] | None:
-    """Return each view's block, or None if the call cannot run on blocks."""
+    """Return the block of each tensor, or None if the call cannot run on copies of its views.
+
+    The list has None for a tensor that is its whole storage or not rectangular.
+    """
     if op.namespace == "torch_google" or call.pure.dropped:
         return None  # `op` itself works on blocks, or it has out= arguments, which may be resized
     blocks = [ViewBlock.of(view, base) for view, base in zip(call.views, call.bases, strict=True)]
@@ -107,7 +110,7 @@ def _blocks(op: OpOverload, call: NormalizedCall) -> list[ViewBlock | None] | No
 
 
 def _count(call: NormalizedCall, describe: Callable[[], str]) -> bool:
-    """Count a call's offsets, and return whether the call should run on blocks."""
+    """Count a call's offsets, and return whether the call should run on copies of its views."""
     counts = _places[describe()]
     places = tuple(view.offset for view in call.views)
     if len(counts) > _COUNTED:

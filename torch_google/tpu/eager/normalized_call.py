@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 Base = tuple[tuple[int, ...], torch.dtype, int, int]
 
 
-# On the CPU, the out= variants of these kernels copy a finished result, so `out` stays contiguous.
+# On the CPU, the out= variants of these kernels copy a finished result to `out`. If they resize
+# `out`, it is therefore contiguous, whatever the strides of the result.
 _COPIES = ("aten::_fft_", "aten::cholesky.out")
 
 
@@ -55,7 +56,7 @@ class NewTensor:
 
 
 class NormalizedCall:
-    """An operator call in terms of the pure operator, its inputs and the tensors to write to."""
+    """An operator call, as an out-of-place operator, its inputs, and the tensors to write to."""
 
     def __init__(self, op: OpOverload, args: list[Any], bases: list[Base]) -> None:
         self.op = op
@@ -65,7 +66,7 @@ class NormalizedCall:
         self.tensors: list[torch.Tensor] = []
         self.numbers: list[Number | torch.Tensor] = []
         self.constants: list[torch.Tensor] = []
-        # For each argument, the sources of its pytree leaves, as (kind, index).
+        # For each argument, the sources of its pytree leaves: (kind, index) as in sources().
         self._sources = [
             [self._source(leaf) for leaf in pytree.tree_leaves(arg) if _is_input(leaf)]
             for arg in args
@@ -115,7 +116,7 @@ class NormalizedCall:
         try:
             apply(self.op, metas)
         except NotImplementedError:
-            return  # without a meta kernel, lowering the pure operator checks the arguments
+            return  # without a meta kernel, lowering the operator checks the arguments
         for position in self.pure.dropped:
             sources = [source[1] for source in self._sources[position]]
             shapes = [meta.shape for meta in pytree.tree_leaves(metas[position])]
@@ -124,8 +125,8 @@ class NormalizedCall:
     def resize(self, program: LoweredProgram) -> bool:
         """Resize out= arguments as torch does. Return whether any of them was resized.
 
-        `program` is the pure operator's program. Its meta tensors have the sizes and strides of the
-        results.
+        `program` is the program of the out-of-place operator. Its meta tensors have the sizes and
+        strides of the results.
         """
         outs = self._outs()
         metas = program.metas[self.plain(program) :]
@@ -192,7 +193,10 @@ class NormalizedCall:
             )
 
     def pure_arguments(self) -> tuple[list[Any], dict[str, Any]]:
-        """Return the pure operator's arguments, with meta tensors so that no values stay alive."""
+        """Return the arguments of the out-of-place operator.
+
+        Tensors are replaced with meta tensors, so that no values stay alive.
+        """
         args, kwargs = self._pure(self.args)
 
         def one(leaf: Any) -> Any:
@@ -223,7 +227,10 @@ class NormalizedCall:
         return args, kwargs
 
     def sources(self) -> list[tuple[str, int]]:
-        """Return the source of each input of the pure operator's program, in order."""
+        """Return the source, (kind, index), of each input of the out-of-place operator's program.
+
+        Depending on `kind`, the index is into `tensors`, `numbers` or `constants`.
+        """
         args, kwargs = self._pure(self._sources)
         return [source for group in (*args, *kwargs.values()) for source in group]
 

@@ -125,7 +125,7 @@ def test_a_compiled_function_has_one_program_for_all_numbers() -> None:
     assert (done.compiles, done.graphs) == (0, {"call": len(VALUES) - 3})
 
 
-# Values unlike those that occurred before the scalar became an input: other types, infinities, NaN,
+# Values unlike those with which the scalar became a program input: other types, infinities, NaN,
 # and very large or small numbers.
 ODD: list[Any] = [3, -2, 0, -0.0, float("nan"), float("inf"), -float("inf"), True, 1e30, 1e-30]
 HUGE: list[Any] = [2**31, 2**40, -(2**40), 2**62]
