@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Overwriting a value does not copy it if all reads of it can come first, and changes no bits."""
+"""A value is overwritten without a copy if all reads can run first, and no bits change."""
 
 from __future__ import annotations
 

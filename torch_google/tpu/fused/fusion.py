@@ -102,7 +102,7 @@ def _warn_of(error: Exception) -> None:
 
 
 def entry(executable: jax.stages.Compiled) -> Any:
-    """Return the callable for later runs: one without a Python frame, if JAX provides it.
+    """Return the function to call for later runs, without a Python frame if JAX provides it.
 
     In a Python frame, a signal handler could raise after the program has run. The results and the
     donated inputs would then be lost.
@@ -239,7 +239,7 @@ class Fusion:
         return tuple(results)
 
     def _externals(self) -> list[tuple[Any, int]]:
-        """Return the spec and sharding that the first step to read each external expects."""
+        """Return each external's spec and sharding, taken from the first step that reads it."""
         externals: dict[int, tuple[Any, int]] = {}
         for compiled, wires in self._steps:
             numbers = compiled.input_shardings or [ONE_DEVICE] * len(wires)
