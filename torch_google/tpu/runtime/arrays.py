@@ -26,7 +26,7 @@ _LARGE = 1 << 26
 def zeros(
     shape: Sequence[int], dtype: torch.dtype, index: int, sharding: int = shardings.ONE_DEVICE
 ) -> jax.Array:
-    """Return zeros on the device `index`, or distributed by the sharding with the index `sharding`.
+    """Return zeros on the device `index`, or distributed according to the sharding `sharding`.
 
     Large arrays are created on the device. Smaller arrays are copied to it, which takes less time
     than compiling a program for their shape. On the `cpu` platform, all arrays are copied from
@@ -55,7 +55,7 @@ def zeros(
 
 
 def resized(array: jax.Array, elements: int, dtype: torch.dtype) -> jax.Array:
-    """Return a flat array with `elements` elements of `dtype`, with zeros after the old end."""
+    """Return a flat copy with `elements` elements of `dtype`, truncated or extended with zeros."""
     if dtypes.to_jax(dtype) != array.dtype:
         count = array.nbytes // dtype.itemsize
         array = read(array, View((count,), (1,), 0, dtype))
@@ -101,7 +101,7 @@ def replicated(array: jax.Array, sharding: int) -> jax.Array:
 def localized(
     values: tuple[jax.Array, ...], positions: Sequence[int], index: int
 ) -> tuple[jax.Array, ...]:
-    """Return the arrays, with those at `positions` moved to one device."""
+    """Return the arrays, with those at `positions` on the device `index` only."""
     local = list(values)
     for position in positions:
         local[position] = on_one_device(values[position], index)
@@ -137,7 +137,7 @@ def received(
 ) -> jax.Array:
     """Copy a flat CPU tensor to a device, as an array with this shape and dtype.
 
-    On the `cpu` platform, the array takes over the tensor's memory, so the caller must not use the
+    On the `cpu` platform, the array may use the tensor's memory, so the caller must not use the
     tensor again.
     """
     values = values.view(dtype).reshape(tuple(shape))

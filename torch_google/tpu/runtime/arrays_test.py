@@ -18,7 +18,7 @@ DTYPES = [torch.float32, torch.int64, torch.bool, torch.bfloat16]
 
 @pytest.fixture
 def _a_tpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the platform look like a TPU, and count arrays of 64 bytes as large."""
+    """Make the platform look like a TPU, and treat arrays of at least 64 bytes as large."""
     _C.start()
     monkeypatch.setattr(platform, "name", lambda: "tpu")
     monkeypatch.setattr(arrays, "_LARGE", 64)

@@ -102,7 +102,7 @@ def scratch(executable: jax.stages.Compiled) -> int:
 
 
 def tell_scratch(executable: jax.stages.Compiled, scratch: int) -> None:
-    """Set the result of `scratch` in advance, because XLA takes milliseconds to compute it."""
+    """Cache the result of `scratch` in advance, because XLA takes milliseconds to compute it."""
     _scratch[executable] = scratch
 
 

@@ -3,7 +3,7 @@
 
 A program takes about 50 ms to compile, and each new size needs one; a CPU kernel needs no
 compilation. Autograd's threads must use the same kernels as the forward pass, because the results
-of kernels and programs may differ in the lowest bits. So the setting is process-wide.
+of kernels and programs may differ in the last bits. So the setting is process-wide.
 """
 
 from __future__ import annotations

@@ -33,7 +33,10 @@ def index_of(device: DeviceLike) -> int:
 
 
 def has_index(device: DeviceLike) -> bool:
-    """Return whether a device argument contains an index. If not, it means the current device."""
+    """Return whether a device argument contains an index.
+
+    An argument without one means the current device.
+    """
     if device is None or isinstance(device, int):
         return device is not None
     return torch.device(device).index is not None

@@ -43,7 +43,7 @@ class Marker:
         self._arrays = []
 
     def block(self, device: int, stream: int) -> None:
-        """Make later waits for a stream cover these values too."""
+        """Make later waits for a stream include these values."""
         with _lock:
             before = _awaited.get((device, stream), ())
             _awaited[device, stream] = [*(marker for marker in before if marker.pending()), self]
@@ -52,7 +52,7 @@ class Marker:
         """Return the milliseconds from this marker to a later one.
 
         Raises the same errors as torch if the markers lack `timing` or are not ready. Only torch
-        v2.6 needs these checks here; later releases perform them before they call the device.
+        v2.6 needs these checks here; later releases perform them before they call the backend.
         """
         if not (self._timing and later._timing):
             raise ValueError("tpu: both events must be created with argument 'enable_timing=True'")
@@ -81,7 +81,7 @@ class Marker:
 def mark(arrays: Sequence[Any], timing: bool, device: int, stream: int) -> Marker:
     """Return a marker for `arrays` and for all values that a stream (-1: any stream) waits for.
 
-    A failed value is in only one marker, because waiting for it raises the error.
+    A failed value that a stream waits for is added to only one marker, so its error is raised once.
     """
     behind = []
     with _lock:
@@ -110,7 +110,7 @@ def _concerns(array: Any) -> bool:
 
 # The stream index that stands for all streams.
 _ALL = -1
-# The markers that a later wait for a (device, stream) must cover.
+# For each (device, stream), the markers that later waits must include.
 _awaited: dict[tuple[int, int], list[Marker]] = {}
 _watched: queue.SimpleQueue[Marker] = queue.SimpleQueue()
 _watcher: list[threading.Thread] = []

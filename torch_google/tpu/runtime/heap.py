@@ -31,10 +31,11 @@ _ARENA_MAX = -8
 
 
 def keep(environ: Mapping[str, str] = os.environ) -> bool:
-    """Make malloc keep freed memory, and return whether it will. Call before JAX is initialized.
+    """Make malloc keep freed memory, and return whether it accepted the settings.
 
-    Nothing changes if malloc is not glibc's, if environment variables configure it, or if
-    TORCH_TPU_KEEP_HEAP=0. Raises ValueError if TORCH_TPU_KEEP_HEAP is neither 0 nor 1.
+    Call this function before JAX is initialized. It changes nothing and returns False if malloc is
+    not glibc's, if environment variables configure malloc, or if TORCH_TPU_KEEP_HEAP=0. Raises
+    ValueError if TORCH_TPU_KEEP_HEAP is neither 0 nor 1.
     """
     setting = environ.get("TORCH_TPU_KEEP_HEAP", "1")
     if setting not in ("0", "1"):

@@ -55,8 +55,9 @@ print(max(faults[2:]))
 dist.destroy_process_group()
 """
 
-# The result of the collective does not fit into the address space. Blocks of its size are mapped,
-# so no free block of the heap can take it. Prints the error, and a later result of the same group.
+# The result of the collective does not fit into the address space. malloc uses mmap for blocks of
+# its size, so it cannot reuse a free block of the heap. Prints the error, and then the result of
+# another collective in the same group.
 _NO_MEMORY = """
 import resource
 import torch

@@ -2,8 +2,8 @@
 """Maps the kernels of fused programs to their torch operators, for profiler traces.
 
 A fused program computes each operator in a scope named after the operator and its position in the
-fused trace. XLA keeps the scopes in the compiled program, even if that is cached. They are read
-only when a profiler trace ends.
+fused trace. XLA stores the names of the scopes in the compiled program, so a program from the
+compile cache has them as well. They are read only when a profiler trace ends.
 """
 
 from __future__ import annotations
@@ -99,5 +99,5 @@ def operators(text: str) -> dict[str, tuple[Operator, ...]]:
 
 
 def _own(instruction: hlo.Instruction) -> list[Operator]:
-    """Return a list of the operator in whose scope an instruction was traced, or an empty list."""
+    """Return the operator in whose scope an instruction was traced, as a list of 0 or 1 items."""
     return [Operator(int(at), name) for at, name in _SCOPE.findall(instruction.scope)[-1:]]

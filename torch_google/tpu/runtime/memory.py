@@ -118,7 +118,7 @@ def get_per_process_memory_fraction(device: DeviceLike = None) -> float:
 
 
 def limit_all(devices: int) -> None:
-    """Limit the live tensors on each device to its memory size, if the platform reports one.
+    """Limit the live tensors on each device to the device's memory, if its size is known.
 
     This function is called when the device is initialized.
     """

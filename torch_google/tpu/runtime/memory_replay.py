@@ -33,7 +33,7 @@ class Live:
 
 @dataclass(frozen=True)
 class Replay:
-    """The memory use after each event, in (microseconds, bytes), and the storages at the peak."""
+    """The memory use after each event, as (microseconds, bytes), and the storages at the peak."""
 
     timeline: list[tuple[int, int]]
     peak: int

@@ -83,8 +83,8 @@ def _leave(module: torch.nn.Module, args: Any, output: Any) -> None:
 def _names_around(module: torch.nn.Module) -> dict[int, str]:
     """Return the names of a module and its submodules.
 
-    If the module is part of one that has run before, they start with the outer module's name. This
-    happens when autograd reruns a part of a model for torch.utils.checkpoint.
+    If the module is part of one that has run before, the names start with the outer module's name.
+    This happens when autograd reruns a part of a model for torch.utils.checkpoint.
     """
     names = _names.get(module)
     if names is None:

@@ -59,7 +59,7 @@ def expected_platform() -> str:
 
 
 def offer(job: Job) -> None:
-    """Save a job for `join`, which is called when PJRT is initialized.
+    """Save a job, which `join` joins when PJRT is initialized.
 
     `join` uses torchrun's variables instead if they describe the same rank and number of processes.
 

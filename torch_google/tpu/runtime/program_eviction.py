@@ -18,8 +18,8 @@ from torch_google.tpu import _C
 
 _LIMIT = Path("/proc/sys/vm/max_map_count")
 _MAPPINGS = Path("/proc/self/maps")
-# The fraction of Linux's limit on mappings at which eviction starts. The rest is left for programs
-# that are being compiled.
+# Eviction starts at this fraction of Linux's limit on memory mappings. The rest is reserved for
+# programs that are being compiled.
 _PART = 0.5
 # An upper bound on the mappings per second that all threads of a large machine can add.
 _RATE = 16_000
@@ -29,7 +29,8 @@ _SOONEST = 0.05
 class MappingBudget:
     """Keeps the process below `allowed` mappings.
 
-    Counting mappings is slow, so the next count waits until the limit could have been reached.
+    Counting mappings is slow, so they are counted again only when enough time has passed for the
+    process to reach the limit.
     """
 
     def __init__(self, allowed: float, most: float) -> None:
@@ -44,7 +45,8 @@ class MappingBudget:
             return 0
         # Other threads skip their checks until this check is done.
         self._next = math.inf
-        # If a signal handler raises before the mappings are counted, schedule the next check soon.
+        # With this initial count, the next check happens soon if a signal handler raises before the
+        # mappings are counted.
         count = self._allowed
         forgotten = 0
         try:

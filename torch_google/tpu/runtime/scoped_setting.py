@@ -43,10 +43,10 @@ class ScopedSetting:
         self._write(self._entered.before.pop())
 
     def __call__(self, function: _F) -> _F:
-        """Return a function that runs `function` in the block.
+        """Return a function that runs `function` with the setting overridden.
 
-        Raises TypeError for a class, and for a coroutine function: while the coroutine waits, other
-        tasks of the thread would run in the block.
+        Raises TypeError for a class, and for a coroutine function: while the coroutine waits, the
+        thread's other tasks would run with the setting overridden as well.
         """
         name = f"torch.tpu.{type(self).__name__}"
         named = getattr(function, "__qualname__", repr(function))
@@ -62,7 +62,7 @@ class ScopedSetting:
 
 
 class _SavedValues(threading.local):
-    """The previous values of the setting, one for each block that is open in this thread."""
+    """The previous values of the setting, one for each `with` block that this thread is in."""
 
     def __init__(self) -> None:
         self.before: list[Any] = []

@@ -33,7 +33,7 @@ class View:
 
     @staticmethod
     def of(tensor: torch.Tensor) -> View:
-        """Return the view of a tensor."""
+        """Return a tensor's view of its storage."""
         return View(
             tuple(tensor.shape),
             tensor.stride(),
@@ -51,7 +51,11 @@ class View:
 
 @dataclass(frozen=True)
 class Natural:
-    """The layout of a new tensor's array, whose `shape` has the dimensions in `order`."""
+    """The layout of a new tensor's array.
+
+    `order` lists the tensor's dimensions from the outermost to the innermost in memory, and `shape`
+    their sizes in that order. `strides` has the strides in the tensor's own order of dimensions.
+    """
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -59,9 +63,9 @@ class Natural:
 
 
 def natural(sizes: Sequence[int], strides: Sequence[int]) -> Natural:
-    """Return the layout of a new tensor's array, contiguous unless the given strides are dense.
+    """Return the layout of a new tensor's array.
 
-    A tensor without elements keeps its strides.
+    Strides with gaps or overlaps are replaced with contiguous ones, unless the tensor is empty.
     """
     if 0 in sizes:
         return Natural(tuple(sizes), tuple(strides), tuple(range(len(sizes))))
@@ -227,7 +231,10 @@ def _indices(view: View, sizes: Sequence[int]) -> np.ndarray:
 
 
 def _ended(values: jax.Array, base: jax.Array) -> jax.Array:
-    """Return `values` in the dtype and shape of `base`. Missing elements come from `base`."""
+    """Return `values` with the dtype and shape of `base`.
+
+    If `values` has too few elements, the last ones are copied from `base`.
+    """
     flat = _as_dtype(values, dtypes.to_torch(base.dtype)).reshape(-1)
     if flat.size < base.size:
         flat = jnp.concatenate([flat, base.reshape(-1)[flat.size :]])
