@@ -17,7 +17,11 @@ from torch_google.tpu.runtime.accelerator import stream_context
 
 
 def install() -> None:
-    """Install the functions in torch._C. They accept host tensors if tpu is the accelerator."""
+    """Install the functions in torch._C.
+
+    If torch._C already defines a function, its replacement handles only calls with tpu tensors and,
+    if tpu is the available accelerator, calls with host tensors. The original handles all others.
+    """
     for replacement in (
         _broadcast,
         _broadcast_out,

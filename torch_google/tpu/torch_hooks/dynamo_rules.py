@@ -140,9 +140,9 @@ def _add_device_context() -> None:
 
 
 def _target_index(device: Any, optional: bool = True) -> int:
-    """Return the index of a device.
+    """Return the index of a device, or -1 if the argument contains no index.
 
-    A negative index means the current device, so the `with` statement does not switch.
+    -1 means the current device, so `with torch.tpu.device(...)` does not switch devices.
     """
     return index_of(device) if has_index(device) else -1
 

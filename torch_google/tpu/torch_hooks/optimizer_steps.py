@@ -17,7 +17,7 @@ from torch.optim import Optimizer, optimizer
 
 _DYNAMO = "torch._dynamo"
 _patch_step = Optimizer._patch_step_function
-# Functions that torch would exclude from Dynamo, and step methods that it would wrap.
+# Functions that torch would exclude from tracing by Dynamo, and step methods that it would wrap.
 _untold: list[Any] = []
 _steps: dict[type[Optimizer], Callable[..., Any]] = {}
 _alone = False
@@ -33,8 +33,8 @@ def install() -> None:
         if getattr(member, "__globals__", None) is vars(torch._compile):
             if member.__wrapped__ not in _untold:
                 _untold.append(member.__wrapped__)
-            # torch caches the excluded function in this attribute, so set it to the function
-            # itself.
+            # torch would load Dynamo to wrap the function, and cache the wrapped function in this
+            # attribute. So set the attribute to the function itself.
             setattr(member.__wrapped__, _KEPT, member.__wrapped__)
     Optimizer._patch_step_function = _patch_step_alone
     sys.meta_path.insert(0, _WATCH)
