@@ -3,8 +3,8 @@
 
 An input with symbolic sizes is passed as a flat array whose length is the product of the padded
 sizes. The tensor's elements come first, in order. Results are returned in the same form, and the
-tensor that uses such an array has the real sizes and strides. The results of a forward graph can
-therefore be passed to its backward graph without slicing or padding.
+tensor that uses such an array has the sizes and strides that it would have without padding. The
+results of a forward graph can therefore be passed to its backward graph without slicing or padding.
 """
 
 from __future__ import annotations
@@ -280,7 +280,7 @@ class BucketedProgram:
         )
 
     def _dims(self, scope: SizeScope, meta: torch.Tensor) -> list[Any]:
-        """Return the dimensions of an input, with an `Extent` for each factor of a product size."""
+        """Return an input's dimensions. If a size is a product, each factor gets an `Extent`."""
         return [factored(scope, size, self._neighbors) for size in meta.shape]
 
     def _packed(
@@ -314,7 +314,7 @@ def _lie(sizes: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> 
 
 
 def _neighbors(signature: GraphSignature) -> list[tuple[Any, ...]]:
-    """Return the sizes of the tensors in a graph that have more than one symbolic dimension."""
+    """Return the sizes of each tensor in a graph that has more than one symbolic dimension."""
     shapes: dict[tuple[Any, ...], None] = {}
     for node in signature.graph.graph.nodes:
         for leaf in torch.utils._pytree.tree_leaves(node.meta.get("val")):

@@ -154,8 +154,8 @@ class CompiledGraph(OutputCode):
             sizes = None if self.options.buckets is True else self.options.buckets
             count = len(self.signature.outputs) if self._returns is None else self._returns
             # dynamic=True sets assume_static_by_default to False. Every size is then symbolic, but
-            # most sizes never change, so do not pad a size before it changes. Otherwise, Dynamo has
-            # already seen each symbolic size change.
+            # most sizes never change, so do not pad a size before it changes. With other settings,
+            # Dynamo makes a size symbolic only after it has changed.
             wait = not torch._dynamo.config.assume_static_by_default
             self._bucketed = BucketedGraph(
                 self.signature, self.options, BucketPolicy(sizes), loose=count, wait=wait

@@ -21,7 +21,7 @@ from torch_google.tpu.release import V2_6
 
 
 class SubgraphRunner(Protocol):
-    """The evaluation of the graph that contains a higher-order operator (see `Evaluation`)."""
+    """The methods of `Evaluation` that the lowerings of higher-order operators use."""
 
     def sub(self, graph: GraphModule, inputs: Sequence[Any], key: Any) -> list[Any]:
         """Run a subgraph with the random key `key`, and return its results as a flat list."""

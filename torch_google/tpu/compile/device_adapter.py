@@ -20,7 +20,7 @@ from torch_google.tpu.shardings import ONE_DEVICE, Placement
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """The metadata of a new tensor. `elements` is the length of its array if that is padded."""
+    """The metadata of a new tensor. `elements` is the length of a padded array, otherwise None."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
@@ -245,7 +245,7 @@ def register_adapter(device_type: str, adapter: DeviceAdapter) -> None:
 
 @contextmanager
 def replaced_adapters(adapters: Mapping[str, DeviceAdapter]) -> Iterator[None]:
-    """Replace the adapters of these device types, in all threads, until the block ends."""
+    """Replace the adapters of these device types, in all threads, until the `with` block ends."""
     before = dict(_ADAPTERS)
     _ADAPTERS.update(adapters)
     try:

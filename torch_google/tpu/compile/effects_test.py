@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled torch.linalg operators with error checks match the CPU's results and errors."""
+"""Compiled torch.linalg operators that check for errors match the CPU's results and errors."""
 
 from __future__ import annotations
 

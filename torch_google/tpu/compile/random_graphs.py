@@ -168,7 +168,7 @@ def function(steps: Sequence[GraphStep]) -> Callable[..., Any]:
         values = list(tensors)
         for step in steps:
             values.append(step.run(values))
-        # Multiply to copy the values: views of the same tensor would share their storage.
+        # Multiply by 1 to copy the values. Otherwise, results could be views of the same tensor.
         return [value * 1 for value in values[len(tensors) :]]
 
     return run

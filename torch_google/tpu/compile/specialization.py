@@ -67,7 +67,7 @@ class _ViewResult:
 
 
 class Specialization:
-    """A graph compiled for concrete sizes, called with the graph's arguments and their arrays."""
+    """A graph compiled for concrete sizes. A call takes the graph's arguments and their arrays."""
 
     def __init__(
         self,
@@ -82,7 +82,8 @@ class Specialization:
         self._placement = signature.adapter().placement(
             signature.device, [*shardings, *_constraints(signature.graph)]
         )
-        # The index of each output's sharding (see shardings.py), if the program runs on a mesh.
+        # The index of each output's sharding (see shardings.py). Empty if the program runs on one
+        # device.
         self._chosen: list[int] = []
         self._args = list(args)
         self._symbols = Symbols(signature.metas, args)
@@ -194,7 +195,7 @@ class Specialization:
         return self._made.index((result, nodes))
 
     def _plans(self) -> list[tuple[DeviceAdapter, list[int], Any]]:
-        """For each device, return its adapter, its output arrays' positions, and its plan."""
+        """Return each device's adapter, the positions of its output arrays, and its plan."""
         devices: dict[torch.device, list[int]] = {}
         for result in self._results:
             if isinstance(result, _NewResult | _ViewResult):

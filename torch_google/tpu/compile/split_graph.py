@@ -57,7 +57,7 @@ class SplitGraph:
 class _Step:
     """A step of a split graph. `run` reads the inputs from a dict and adds the outputs to it.
 
-    `unused` holds the nodes that no later step uses.
+    `unused` lists the nodes that no later step uses.
     """
 
     run: Callable[[dict[Node, Any]], None]

@@ -163,9 +163,10 @@ class _OptimizerParts:
 
 
 class _TracedOptimizer:
-    """The base class of copied optimizer classes. Their methods lack the wrappers that torch adds.
+    """The base class of the copies that `like` makes of an optimizer's classes.
 
-    `set_in_step` holds the attributes that the optimizer's step has set.
+    Methods of the copies lack the wrappers that torch adds to the originals. `set_in_step` maps
+    each attribute that the optimizer's step has set to its value.
     """
 
     set_in_step: dict[str, Any]
@@ -239,7 +240,11 @@ def _method(function: Any, cell: CellType) -> Any:
 
 
 def _own(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return two dicts of the optimizer's own attributes: values, and names of bound methods."""
+    """Return the optimizer's attributes, except those that torch sets on every optimizer.
+
+    The first dict maps attributes to their values. Attributes that are bound methods of the
+    optimizer are in the second dict instead, which maps them to the names of the methods.
+    """
     own: dict[str, Any] = {}
     bound: dict[str, str] = {}
     for name, value in vars(optimizer).items():
@@ -253,7 +258,10 @@ def _own(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Any], dict[str, st
 
 
 def _fractions(optimizer: torch.optim.Optimizer) -> dict[str, list[float]]:
-    """Map the optimizer's state, and each of its own attributes, to the floats in them."""
+    """Return the floats in the optimizer's state, and in each attribute in `_own`'s first dict.
+
+    The keys are descriptions of the state and the attributes, for error messages.
+    """
     held: list[Any] = []
     for value in optimizer.state.values():
         held += value.values() if isinstance(value, dict) else [value]
@@ -268,7 +276,10 @@ def _fractions(optimizer: torch.optim.Optimizer) -> dict[str, list[float]]:
 
 
 def _written(before: dict[str, Any], group: dict[str, Any]) -> dict[str, Any]:
-    """Return the entries that the optimizer has changed in a group. Dynamo traces this function."""
+    """Return the entries of a parameter group that the optimizer has changed.
+
+    Dynamo traces this function.
+    """
     written = {}
     for name, value in group.items():
         if isinstance(value, torch.Tensor):

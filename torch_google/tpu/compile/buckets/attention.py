@@ -60,7 +60,7 @@ def _operands(
         raise PaddingRefusal("attention with dropout")
     require(call.op.name(), (q.dims[1], k.dims[1], q.dims[3], v.dims[3]))
     scope = call.scope
-    # Causal attention compares row and column indices, so the real elements must come first.
+    # Causal attention compares row and column indices, so the padding must be at the end.
     q, k = leading(scope, q, 2), leading(scope, k, 2)
     k = redim(scope, k, (q.dims[0], *k.dims[1:]))
     v = redim(scope, v, (q.dims[0], v.dims[1], k.dims[2], v.dims[3]))

@@ -77,7 +77,7 @@ def windows_backward(call: RuleCall) -> Any:
 
 
 def _in_front(call: RuleCall, x: PaddedArray) -> PaddedArray:
-    """Move the real elements to the front in each spatial dimension, which makes them adjacent."""
+    """Move the padding of each spatial dimension to its end, so that real elements are adjacent."""
     for axis in range(2, len(x.dims)):
         x = leading(call.scope, x, axis)
     return x

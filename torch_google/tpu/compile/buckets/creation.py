@@ -39,7 +39,7 @@ def scalar(call: RuleCall) -> Any:
 
 @rule("aten::rand", "aten::randn", "aten::randint", "aten::randint.low")
 def drawn(call: RuleCall) -> Any:
-    """Draw random numbers. Real elements equal those drawn without padding (see `pointwise`)."""
+    """Draw random numbers, the same as without padding (see `drawn` in pointwise.py)."""
     if not jax.config.jax_threefry_partitionable or call.metas[0].dtype.is_complex:
         raise PaddingRefusal("random numbers that depend on the size of the array")
     dims = call.own()

@@ -142,7 +142,11 @@ def _masked(call: RuleCall, x: PaddedArray, mask: PaddedArray, values: PaddedArr
 def _indexed(
     call: RuleCall, x: PaddedArray, indices: Any
 ) -> tuple[PaddedArray, tuple[Any, ...], Any, tuple[Dim, ...]]:
-    """Return x with real elements in front, the indices, a mask of padded indices, and the dims."""
+    """Return x, the indices, a mask of the padded indices, and the dims of the result.
+
+    In the returned x, the padding of each indexed dimension is at the end. The mask is None if the
+    indices have no padding.
+    """
     indexed_axes = [position for position, item in enumerate(indices) if item is not None]
     tensors = [indices[position] for position in indexed_axes]
     if any(item.array.dtype in (jnp.bool_, jnp.uint8) for item in tensors):

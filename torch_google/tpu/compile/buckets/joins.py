@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slices and concatenations, computed from the indices of the real elements."""
+"""Slices and concatenations, computed from the indices that elements have without padding."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def _whole(call: RuleCall, axis: int) -> Any:
 
 
 def _places(call: RuleCall, size: Any, target_dim: Dim) -> jax.Array:
-    """Return the indices of the elements in a slice, then arbitrary indices for the padding."""
+    """Return the indices of the elements in a slice, and arbitrary indices for its padding."""
     names = {argument.name for argument in call.op._schema.arguments}
     start = call.argument("start")
     step = call.argument("step") if "step" in names else 1
@@ -224,7 +224,7 @@ def _gathered(array: jax.Array, positions: jax.Array, axis: int) -> jax.Array:
 def _written(
     call: RuleCall, x: PaddedArray, source: PaddedArray, axis: int, size: Any
 ) -> PaddedArray:
-    """Return x with a slice replaced by the real elements of `source`."""
+    """Return x with a slice replaced by the elements of `source`, without its padding."""
     dim = source.dims[axis]
     positions = _places(call, size, dim)
     real = jnp.arange(width(dim)) < call.scope.real(dim)

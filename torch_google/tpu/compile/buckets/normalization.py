@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layer, group and RMS normalization, and batch normalization over the real elements."""
+"""Layer, group and RMS normalization, and batch normalization over all elements except padding."""
 
 from __future__ import annotations
 

@@ -50,15 +50,18 @@ def axis_of(x: PaddedArray, dim: int) -> int:
 
 
 def place(scope: SizeScope, dim: Dim) -> tuple[jax.Array, Any]:
-    """Map each index in a padded dimension to an index among the real elements.
+    """Map each index in a padded dimension to an index in the dimension without padding.
 
-    Also return a mask of the indices of real elements, or None if the dimension has no padding.
+    Also return a mask of the indices that are not padding, or None if there is no padding.
     """
     return _place(scope, dim, tuple(extent.size for extent in dim))
 
 
 def valid(scope: SizeScope, x: PaddedArray, axes: Iterable[int]) -> Any:
-    """Return a mask of the real elements, broadcastable to the array, or None if all are real."""
+    """Return a mask of the elements that are not padding, or None if these axes have no padding.
+
+    The mask can be broadcast to the array.
+    """
     combined: Any = None
     for axis in axes:
         inside = place(scope, x.dims[axis])[1]
@@ -84,7 +87,7 @@ def cleared(scope: SizeScope, x: PaddedArray) -> jax.Array:
 
 
 def compacted(scope: SizeScope, x: PaddedArray) -> jax.Array:
-    """Return a flat array with the real elements first, in row-major order."""
+    """Return a flat array in which all padding is at the end. The order stays row-major."""
     extents, block = _rows([extent for dim in x.dims for extent in dim])
     if not any(extent.padded for extent in extents[1:]):
         return x.array.reshape(-1)
@@ -118,7 +121,7 @@ def unpacked(scope: SizeScope, flat: jax.Array, dims: Sequence[Dim]) -> PaddedAr
 
 
 def redim(scope: SizeScope, x: PaddedArray, dims: Sequence[Dim]) -> PaddedArray:
-    """Move the real elements, in row-major order, to an array with other dimensions."""
+    """Move the non-padding elements, in row-major order, to an array with other dimensions."""
     dims = normal(dims)
     if x.dims == dims:
         return x
@@ -150,7 +153,7 @@ def _place(
 
 
 def _rows(extents: Sequence[Extent]) -> tuple[list[Extent], int]:
-    """Return the extents up to the last padded one, and the product of the extents after it."""
+    """Return the extents up to the last padded one, and the product of the sizes of the others."""
     lead = list(extents)
     block = 1
     while lead and not lead[-1].padded:

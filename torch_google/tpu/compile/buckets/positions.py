@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that depend on the indices of elements. They first move real elements to the front."""
+"""Operators that depend on the indices of elements. Padding is first moved to the end."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def from_greatest(call: RuleCall) -> Any:
 
 @rule("aten::argmax", "aten::argmin")
 def where(call: RuleCall) -> Any:
-    """Compute argmax or argmin. With the real elements in front, the indices equal torch's."""
+    """Compute argmax or argmin. With the padding at the end, the indices equal torch's."""
     x = call.args[0]
     if call.argument("dim") is None:
         if any(extent.padded for dim in x.dims[1:] for extent in dim):

@@ -69,7 +69,7 @@ class RuleCall:
         ]
 
     def own(self, position: int = 0) -> tuple[Dim, ...]:
-        """Return the dimensions of a result, each with at most one extent."""
+        """Return the dimensions of a result, none of which is split into factors."""
         return self.scope.dims(self.metas[position].shape)
 
     def dtype(self, position: int = 0) -> Any:
@@ -95,7 +95,7 @@ def rule(*names: str) -> Callable[[_F], _F]:
     """Register a rule for operators. Raises ValueError if an operator already has a rule.
 
     A rule returns a list with a PaddedArray or None for each result. It raises PaddingRefusal if
-    padding would affect a real element.
+    padding would affect other elements.
     """
 
     def register(function: _F) -> _F:

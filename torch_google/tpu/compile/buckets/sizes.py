@@ -39,14 +39,14 @@ class BucketPolicy:
 
 @dataclass(frozen=True)
 class Extent:
-    """A factor of a dimension: `size` elements, of which the first `expr` are real."""
+    """A factor of a dimension: `size` elements. The first `expr` are real, the rest is padding."""
 
     expr: sympy.Expr
     size: int
 
     @property
     def padded(self) -> bool:
-        """Return whether the number of real elements is symbolic."""
+        """Return whether the extent may contain padding, because `expr` is symbolic."""
         return not self.expr.is_Integer
 
 
@@ -57,8 +57,8 @@ Dim: TypeAlias = tuple[Extent, ...]
 def normal(dims: Iterable[Dim]) -> tuple[Dim, ...]:
     """Return dimensions in canonical form, in which only the first extent may lack padding.
 
-    Any other extent without padding merges into the preceding extent, whose real elements stay in
-    front.
+    Any other extent without padding is merged into the preceding extent. In the merged extent, the
+    real elements still come before the padding.
     """
     canonical = []
     for dim in dims:
@@ -79,7 +79,7 @@ def width(dim: Dim) -> int:
 
 
 def expression(dim: Dim) -> sympy.Expr:
-    """Return the real size of a dimension."""
+    """Return the size of a dimension, excluding padding, as a sympy expression."""
     return sympy.Mul(*(extent.expr for extent in dim))
 
 
@@ -131,7 +131,7 @@ class SizeScope:
         return bool(self.expr(size).is_Integer)
 
     def extent(self, size: Any) -> Extent:
-        """Return the extent for an expression or for a size of a fake tensor."""
+        """Return the `Extent` for a size, given as a sympy expression or by a fake tensor."""
         expr = self.expr(size)
         extent = Extent(expr, int(number(expr, self.buckets)))
         if extent.size < 0:
@@ -140,7 +140,7 @@ class SizeScope:
         return extent
 
     def dim(self, size: Any) -> Dim:
-        """Return the `Dim` for a size: a single extent, or no extent if the size is 1."""
+        """Return the `Dim` for a size: a single `Extent`, or none if the size is 1."""
         expr = self.expr(size)
         return () if expr == 1 else (self.extent(expr),)
 
@@ -153,11 +153,11 @@ class SizeScope:
         return number(self.expr(expr), self._values)
 
     def real(self, dim: Dim) -> Any:
-        """Return the real size of a dimension, as a number or a traced scalar."""
+        """Return the size of a dimension, excluding padding, as a number or a traced scalar."""
         return self.value(expression(dim))
 
     def count(self, dims: Iterable[Dim]) -> Any:
-        """Return the number of real elements in a tensor with these dimensions."""
+        """Return the number of elements, excluding padding, in a tensor with these dimensions."""
         return math.prod((self.real(dim) for dim in dims), start=1)
 
     def expect(self, dims: Iterable[Dim], sizes: Iterable[Any]) -> None:
@@ -181,10 +181,10 @@ class SizeScope:
 
 
 def factored(scope: SizeScope, size: Any, neighbors: Sequence[tuple[Any, ...]]) -> Dim:
-    """Return a dimension with an extent for each factor of a size, or a single extent.
+    """Return the `Dim` for a size, with an `Extent` for each factor if the size is a product.
 
-    The factors are adjacent sizes of some tensor in the graph. `neighbors` holds the sizes of the
-    tensors that have several symbolic dimensions.
+    The factors are adjacent sizes of some tensor in the graph. `neighbors` lists the sizes of each
+    tensor with several symbolic dimensions.
     """
     expr = scope.expr(size)
     for sizes in neighbors:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views, which split and join extents (factors of a dimension), or move the real elements."""
+"""Views. They split and merge the factors of dimensions (extents), or move the padding."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def view(call: RuleCall) -> Any:
 
 
 def reshaped(scope: SizeScope, x: PaddedArray, sizes: Iterable[Any]) -> PaddedArray:
-    """Reshape an array, keeping the real elements in row-major order."""
+    """Reshape an array, keeping the non-padding elements in row-major order."""
     target_sizes = [scope.expr(size) for size in sizes]
     dims = _regrouped([extent for dim in x.dims for extent in dim], target_sizes)
     if dims is None:
@@ -124,7 +124,7 @@ def _single(scope: SizeScope, dims: Sequence[Dim], axis: int) -> tuple[Dim, ...]
 
 
 def leading(scope: SizeScope, x: PaddedArray, axis: int) -> PaddedArray:
-    """Return x with the real elements of one dimension moved to its front."""
+    """Return x with the padding of one dimension moved to the dimension's end."""
     if len(x.dims[axis]) <= 1:
         return x
     return redim(scope, x, _single(scope, x.dims, axis))
@@ -149,9 +149,9 @@ def _width(dim: Dim) -> int:
 
 
 def _regrouped(extents: Sequence[Extent], sizes: Sequence[sympy.Expr]) -> tuple[Dim, ...] | None:
-    """Group extents into dimensions of the given sizes, in order, splitting extents if necessary.
+    """Group extents (factors) into dimensions of the given sizes, splitting them if necessary.
 
-    Returns None if that is impossible.
+    The order of the extents does not change. Returns None if such a grouping is impossible.
     """
     rest = list(reversed(extents))
     dims: list[Dim] = []
@@ -174,10 +174,10 @@ def _regrouped(extents: Sequence[Extent], sizes: Sequence[sympy.Expr]) -> tuple[
 
 
 def _split(extent: Extent, target: sympy.Expr) -> tuple[Extent | None, Extent | None]:
-    """Split an extent into a part for a dimension of size `target`, and a remainder.
+    """Split an extent into a part for a dimension of size `target`, and the rest.
 
-    The remainder is for the next dimension, and is None if there is none. The part is None if the
-    extent does not fit.
+    The rest is for the next dimension, and is None if the first part uses the whole extent. The
+    first part is None if the extent cannot be split in this way.
     """
     if extent.expr == target:
         return extent, None
