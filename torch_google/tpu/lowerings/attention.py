@@ -331,7 +331,7 @@ def _for_heads(x: jax.Array, q: jax.Array) -> jax.Array:
 
 
 def _drop(weights: jax.Array, dropout_p: Any, seed: jax.Array | None) -> jax.Array:
-    """Apply the dropout that `seed` determines to the weights or to their gradients."""
+    """Apply dropout to the weights or to their gradients, with the mask that `seed` determines."""
     if seed is None or is_zero(dropout_p):
         return weights
     keep_probability = 1 - jnp.asarray(dropout_p, jnp.float32)

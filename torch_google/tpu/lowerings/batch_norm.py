@@ -197,7 +197,7 @@ def batch_norm_backward_reserve(
 
 
 def _axes(x: jax.Array) -> tuple[tuple[int, ...], list[int]]:
-    """Return the axes to reduce, and a shape in which per-channel vectors broadcast."""
+    """Return the axes to reduce, and the shape with which a per-channel vector broadcasts to x."""
     return (0, *range(2, x.ndim)), [1, -1, *[1] * (x.ndim - 2)]
 
 

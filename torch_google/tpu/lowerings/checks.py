@@ -36,7 +36,7 @@ Checks: TypeAlias = Sequence[Check]
 
 
 def check_of(name: str) -> Callable[..., Checks] | None:
-    """Return the function that builds the checks for a pure operator, or None.
+    """Return the function that builds a pure operator's checks, or None if it has no checks.
 
     Callers use `lowerings.check_of`, which populates the table first.
     """

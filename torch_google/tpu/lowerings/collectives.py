@@ -2,9 +2,9 @@
 # ruff: noqa: A002 - the argument names follow torch's schemas
 """Functional collectives, lowered to custom calls.
 
-A process group's queue runs the calls (csrc/ffi_collective.cpp). Each call stores the name of its
-group as an attribute, and the group is looked up when the program runs. A program from the compile
-cache therefore also works in another process.
+The calls run in the thread of their process group (csrc/ffi_collective.cpp). Each call stores the
+group's name as an attribute, and the group is looked up when the program runs. A program from the
+compile cache therefore also works in another process.
 """
 
 from __future__ import annotations

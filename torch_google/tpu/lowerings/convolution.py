@@ -104,7 +104,7 @@ class _Shape:
         )
 
     def adjoint(self, x: jax.Array, result: jax.Array, weight: jax.Array) -> _Shape:
-        """Return the convolution from `result` to `x` with the same weight."""
+        """Return the arguments of the adjoint, a convolution of `result` with the same weight."""
         if self.transposed:
             return replace(self, transposed=False)
         axes = (x.shape[2:], result.shape[2:], weight.shape[2:])
@@ -212,7 +212,7 @@ def _per_axis(values: Sequence[int], rank: int) -> list[int]:
 
 
 def _mirror(weight: jax.Array, groups: int) -> jax.Array:
-    """Convert a transposed convolution's kernel (in, out / groups, ...) to a convolution's."""
+    """Convert a transposed convolution's kernel (in, out / groups, ...) to that of a plain one."""
     wide, narrow, *kernel = weight.shape
     weight = weight.reshape(groups, wide // groups, narrow, *kernel).swapaxes(1, 2)
     weight = weight.reshape(groups * narrow, wide // groups, *kernel)
@@ -222,7 +222,7 @@ def _mirror(weight: jax.Array, groups: int) -> jax.Array:
 def _channels_last(
     x: jax.Array, weight: jax.Array, window: Window, groups: int, wide: Any
 ) -> jax.Array:
-    """Convolve (N, C, ...) with (O, C / groups, ...) to (N, ..., O) in the dtype `wide`.
+    """Convolve (N, C, ...) with (O, C / groups, ...). Return (N, ..., O) in the dtype `wide`.
 
     A TPU has no int64 convolution, so int64 arrays are convolved in int8 pieces.
     """
@@ -282,7 +282,7 @@ def _convolved(
 
 
 def _product(x: jax.Array, weight: jax.Array, window: Window, wide: Any) -> jax.Array:
-    """Convolve (N, ..., C) with (O, C, ...) to (N, ..., O) as a single matmul."""
+    """Convolve (N, ..., C) with (O, C, ...) by a single matmul. Return (N, ..., O)."""
     sizes = window.sizes(x.shape[1:-1], weight.shape[2:])
     padded = jax.lax.pad(
         x, jnp.zeros((), x.dtype), [(0, 0, 0), *((*p, 0) for p in window.pads), (0, 0, 0)]

@@ -98,7 +98,7 @@ def _by_beta_near_zero(x: Array, alpha: Array, beta: Array) -> Array:
 
 
 def _by_alpha_if_both_are_large(x: Array, alpha: Array, beta: Array) -> Array:
-    """Approximate a sample's derivative with respect to alpha if alpha and beta are large.
+    """Approximate a sample's derivative with respect to alpha, for large alpha and beta.
 
     Uses a polynomial near the mean, and Rice's saddle point expansion elsewhere.
     """

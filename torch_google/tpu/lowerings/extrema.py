@@ -148,7 +148,7 @@ def kthvalue(self: Array, k: int, dim: int = -1, keepdim: bool = False) -> tuple
 
 @lowering("aten::mode")
 def mode(self: Array, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
-    """Return the most frequent element and its last index. If several tie, the smallest wins."""
+    """Return the most frequent element (the smallest, if several tie) and its last position."""
     x = at_least_1d(self)
     axis = dim % x.ndim
     order = jnp.argsort(x, axis=axis, stable=True)

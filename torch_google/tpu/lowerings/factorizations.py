@@ -187,13 +187,13 @@ def svd(
 
 
 def singular_vectors(a: jax.Array, *, full_matrices: bool) -> _Three:
-    """Return the singular value decomposition: u, the values, and the adjoint of v."""
+    """Return the singular value decomposition: u, the singular values, and the adjoint of v."""
 
     def decompose(a: jax.Array) -> _Three:
         u, values, vh = jnp.linalg.svd(a, full_matrices=full_matrices)
         return u, values, vh
 
-    # With 64-bit indices, libtpu 0.0.42 aborts the process while it compiles JAX's rule for a TPU.
+    # With 64-bit indices, libtpu 0.0.42 aborts the process while it compiles JAX's SVD for a TPU.
     u, values, vh = choose(a, tpu=decompose, default=decompose, x64=has_64_bits(a))
     return u, values, vh
 

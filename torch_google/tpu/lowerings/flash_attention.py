@@ -135,8 +135,8 @@ def backward(causal: bool, scale: Any) -> Callable[..., tuple[jax.Array, jax.Arr
 def _at_current_precision(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a function so that it is traced with the current matmul precision.
 
-    The alternative for a TPU is traced only when the program is lowered, and the setting may have
-    changed by then.
+    The TPU version is traced only when the program is lowered, and the setting may have changed by
+    then.
     """
     precision = jax.config.jax_default_matmul_precision
 

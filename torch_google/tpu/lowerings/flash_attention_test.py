@@ -42,7 +42,7 @@ def with_gradients(causal: bool, scale: float | None) -> Any:
 
 
 def on_tpu(*arrays: jax.Array, tpu: Any, default: Any, **_: Any) -> Any:
-    """Stand in for `choose`: run the alternative for a TPU with interpreted Pallas kernels."""
+    """Stand in for `choose`: run the TPU version, with its Pallas kernels interpreted."""
     with jax.enable_x64(False), interpreted("cpu"):
         return tpu(*arrays)
 

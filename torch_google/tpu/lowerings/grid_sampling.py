@@ -88,7 +88,10 @@ def _padded(coordinate: jax.Array, size: int, padding: int, align_corners: bool)
 
 
 def _clipped(coordinate: jax.Array, size: int) -> jax.Array:
-    """Clip a coordinate to the input. As in torch, NaN becomes 0, and borders have no gradient."""
+    """Clip a coordinate to the input. As in torch, NaN becomes 0.
+
+    Also as in torch, the gradient of a coordinate at or beyond the border is 0.
+    """
     coordinate = jnp.where(coordinate > 0, coordinate, 0)
     return jnp.where(coordinate < size - 1, coordinate, size - 1)
 

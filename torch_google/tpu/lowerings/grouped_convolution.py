@@ -4,8 +4,8 @@
 XLA:CPU computes a convolution with groups in loops that LLVM cannot vectorize, and expands its
 weight gradient to that of a convolution without groups, which multiplies the work by the number of
 groups. Here, each tap of a kernel is a slice of the padded input. A depthwise convolution is a sum
-over slices, which LLVM vectorizes. Other convolutions with groups become matmuls, which XLA
-computes fast.
+over slices, which LLVM vectorizes. Other convolutions with groups become matmuls, which are fast
+in XLA.
 
 All arrays are (N, C, ...), and `weight` is (O, C / groups, ...).
 """
@@ -49,7 +49,7 @@ class Window:
 
 
 def supports(x: jax.Array, weight: jax.Array, window: Window, groups: int) -> bool:
-    """Return whether `convolve` supports a convolution and is faster than XLA's."""
+    """Return whether `convolve` supports a convolution and is faster than XLA's own code."""
     taps = math.prod(weight.shape[2:])
     if not supports_gradient(x, weight, groups) or taps > _MOST_TAPS:
         return False
@@ -58,13 +58,13 @@ def supports(x: jax.Array, weight: jax.Array, window: Window, groups: int) -> bo
 
 
 def supports_gradient(x: jax.Array, weight: jax.Array, groups: int) -> bool:
-    """Return whether `weight_gradient` supports a convolution and is faster than XLA's."""
+    """Return whether `weight_gradient` supports a convolution and beats XLA's own code."""
     sizes = (x.size, weight.size)
     return groups > 1 and min(sizes) > 0 and jnp.issubdtype(x.dtype, jnp.inexact)
 
 
 def convolve(x: jax.Array, weight: jax.Array, window: Window, groups: int, wide: Any) -> jax.Array:
-    """Convolve (N, C, ...) with (O, C / groups, ...) to (N, O, ...) in the dtype `wide`."""
+    """Convolve (N, C, ...) with (O, C / groups, ...). Return (N, O, ...) in the dtype `wide`."""
     compute = _depthwise if groups == x.shape[1] else _by_columns
     sizes = window.sizes(x.shape[2:], weight.shape[2:])
     taps = _taps(opmath(x), weight.shape[2:], window, sizes)

@@ -32,7 +32,7 @@ def grouped_mm(
     bias: None = None,
     out_dtype: Any = None,
 ) -> jax.Array:
-    """Return each group's matmul. The ranks of `a` and `b` determine which dimension is grouped."""
+    """Compute a matmul per group. The ranks of `a` and `b` determine which dimension is grouped."""
     if offs is None:
         return matmul(a, b)
     if b.ndim == 3:

@@ -23,7 +23,7 @@ _DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 
 
 def _operands(split: str, dtype: torch.dtype, count: int, groups: int) -> tuple[Any, Any]:
-    """Return operands whose `count` rows, columns or inner elements form groups."""
+    """Return operands with `count` rows, columns or inner elements to divide into groups."""
     shapes = {
         "rows": ((count, 8), (groups, 8, 16)),
         "columns": ((groups, 8, 16), (16, count)),

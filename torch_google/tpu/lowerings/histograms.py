@@ -25,7 +25,7 @@ def histc(self: Array, bins: int = 100, min: Real = 0, max: Real = 0) -> Array: 
     (x,) = floats(self)
     flat = x.reshape(-1)
     low, high = _widened(flat, float(min), float(max))
-    # Multiply before dividing, as torch does, so that integers are exactly on bin edges. Hide from
+    # Multiply before dividing, as torch does, so that integers fall exactly on bin edges. Hide from
     # XLA that the divisor is constant, because XLA would multiply by its reciprocal.
     span = jnp.where(jnp.isnan(flat), jnp.nan, high - low)
     slots = jnp.floor((flat - low) * bins / span)

@@ -167,7 +167,7 @@ def roi_pool_backward(
 def ps_roi_pool(
     x: jax.Array, rois: jax.Array, spatial_scale: float, pooled_height: int, pooled_width: int
 ) -> tuple[jax.Array, jax.Array]:
-    """Return the mean of each bin over the input channels that belong to it, and the channels."""
+    """Return the mean of each bin over its own input channels, and the indices of the channels."""
     channels = _own_channels(x.shape[1], pooled_height, pooled_width)
     # torchvision's forward pass omits the last row and column of an image; its gradient does not.
     height, width = (size - 1 for size in x.shape[2:])
@@ -410,7 +410,7 @@ def _over_windows(rows: _Window, columns: _Window, visit: Callable[..., Any], st
 
 
 def _over(rows: jax.Array, columns: jax.Array, visit: Callable[..., Any], start: Any) -> Any:
-    """Call `visit(row, column, state)` for all pairs below the maxima of `rows` and `columns`."""
+    """Loop `state = visit(row, column, state)` over row < max(rows) and column < max(columns)."""
     most_rows = jnp.max(rows, initial=0)
     most_columns = jnp.max(columns, initial=0)
 

@@ -90,7 +90,7 @@ def _own(x: torch.Tensor, i: int, j: int) -> torch.Tensor:
 
 
 def _pooled(x: torch.Tensor, bin_of: Callable[..., torch.Tensor], own: bool) -> torch.Tensor:
-    """Return `bin_of(images, box, i, j)` of every bin, stacked: (boxes, C, bins)."""
+    """Return `bin_of(images, box, i, j)` for all bins, stacked: (boxes, C, bins)."""
     boxes = []
     for box in _ROIS.tolist():
         bins = [bin_of(_own(x, i, j) if own else x, box, i, j) for i, j in _box_bins()]
@@ -237,7 +237,7 @@ def _mapping() -> torch.Tensor:
 
 
 def _indices(x: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """Return each value's index in its image, or -1 if the bin is empty, so its value is 0."""
+    """Return each value's index in its image, or -1 for the value 0 of an empty bin."""
     indices = torch.full(values.shape, -1, dtype=torch.int32)
     for box, channel, i, j in torch.cartesian_prod(*map(torch.arange, values.shape)).tolist():
         image = x[int(_ROIS[box, 0]), channel].flatten()

@@ -44,7 +44,7 @@ def exact_product(
     parts = max(1, -(-size // longest))
     if parts == 1:
         return _by_digits(product, a, b, axes)
-    # Pad with zeros, which do not change the sums, so that all parts have equal length.
+    # Pad with zeros, which do not change the sums, so that all chunks have equal length.
     length = -(-size // parts)
     a, b = (_padded(x, axis, parts * length) for x, axis in zip((a, b), axes, strict=True))
 

@@ -87,7 +87,7 @@ def test_convolutions(
     weight = values(*rows, *[kernel] * rank, seed=1)
     per_axis = ([2] * rank, [1] * rank, [2] * rank)
     options = (None, *per_axis, transposed, [1 if transposed else 0] * rank, groups)
-    # Call the lowering directly, with the alternative for a TPU.
+    # Call the lowering directly, and make `choose` call its TPU version.
     monkeypatch.setattr(convolution, "choose", lambda *arrays, tpu, default: tpu(*arrays))
     result = convolution.convolution(to_array(x), to_array(weight), *options)
     assert result.dtype == jnp.int64

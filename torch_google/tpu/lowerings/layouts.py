@@ -50,7 +50,7 @@ def laid_out(name: str, metas: Any, args: Sequence[Any], kwargs: Mapping[str, An
 def in_convolution_format(
     result: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, groups: int
 ) -> torch.Tensor:
-    """Give the result of a convolution, or the gradient of an operand, the CPU's strides.
+    """Return a convolution's result, or an operand's gradient, with the strides it has on the CPU.
 
     The result is channels last if the input or the weight is. In 3D, only oneDNN returns this
     format; torch's own kernels return contiguous tensors. In 1D, torch makes the input contiguous
@@ -116,7 +116,7 @@ def _places(metas: Sequence[torch.Tensor], args: Any, kwargs: Any) -> list[torch
 
 
 def _along(position: int) -> _LayoutRule:
-    """Return a rule that stores slices along `dim` one after another."""
+    """Return a rule that makes `dim` the outermost dimension in memory."""
 
     def rule(
         metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -142,7 +142,7 @@ def _as_argument(position: int) -> _LayoutRule:
 
 
 def _like(position: int) -> _LayoutRule:
-    """Return a rule that gives the result the strides of `empty_like(argument)`."""
+    """Return a rule that applies the strides of `empty_like(argument)` to the result."""
 
     def rule(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[torch.Tensor]:
         x = args[position]
@@ -173,7 +173,7 @@ def _in_format(metas: Sequence[Any], layout: torch.memory_format, rank: int) -> 
 
 
 def _attention(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
-    """Give the output the query's strides, or contiguous ones if the CPU's kernel is not used."""
+    """Apply the query's strides, or make the output contiguous if the CPU uses no fused kernel."""
     query, value = args[0], args[2]
     if _have_rows(args[:3]) and query.shape[-1] == value.shape[-1]:
         return [torch.empty_like(query, device="meta"), *metas[1:]]
@@ -266,7 +266,7 @@ def _unary(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> l
 
 
 def _with_number(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
-    """Give `x + number` the CPU's strides, because torch's meta kernel ignores the number."""
+    """Apply the CPU's strides to `x + number`, because torch's meta kernel ignores the number."""
     if all(isinstance(x, torch.Tensor) for x in args[:2]):
         return [*metas]
     return _elementwise(metas, args, kwargs)

@@ -73,7 +73,7 @@ def _multi_margin_loss(
     weight: torch.Tensor | None = None,
     reduction: int = 1,
 ) -> torch.Tensor:
-    """Return one loss per target, whereas torch's meta kernel treats a single target as a row."""
+    """Return one loss per target. For a scalar target, torch's meta kernel adds a dimension."""
     return x.new_empty(target.shape if reduction == 0 else ())
 
 
@@ -224,7 +224,7 @@ def _jagged(
 def _efficient_attention_grads(
     grad: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *rest: Any, **named: Any
 ) -> tuple[torch.Tensor | None, ...]:
-    """Give the gradients of `k` and `v` their own head counts. torch's meta kernel uses q's."""
+    """Return gradients with the head counts of k and v, whereas torch's meta kernel uses q's."""
     kernel = _meta_registrations.meta__scaled_dot_product_efficient_backward
     grads: tuple[torch.Tensor | None, ...] = kernel(grad, q, k, v, *rest, **named)
     if k.shape[1] == q.shape[1]:

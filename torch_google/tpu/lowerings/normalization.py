@@ -159,7 +159,7 @@ def _normal_grad(
     weight: jax.Array | None,
     axes: tuple[int, ...],
 ) -> jax.Array:
-    """Return the gradient of x for (x - mean) * rstd, where mean and rstd depend on x."""
+    """Return the gradient of (x - mean) * rstd with respect to x. mean and rstd depend on x."""
     if weight is not None:
         grad = grad * opmath(weight)
     mean = grad.mean(axes, keepdims=True)

@@ -3,9 +3,8 @@
 
 The choice is made when a program is lowered, so a program that was traced on a machine without a
 TPU can be lowered for one. `jax.lax.platform_dependent` traces all alternatives. `choose`, in
-contrast, traces the alternative for a TPU only when it lowers a program for a TPU, so other
-platforms do not pay for it. A program that uses these functions can be lowered for only one
-platform at a time.
+contrast, traces the TPU version only when it lowers a program for a TPU, so other platforms do not
+pay for it. A program that uses these functions can be lowered for only one platform at a time.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ def has_64_bits(x: jax.Array) -> bool:
 
 
 def without_choices(program: ClosedJaxpr) -> ClosedJaxpr:
-    """Return a program in which each choice is replaced by the alternative for other platforms."""
+    """Return a program in which each choice is replaced by its version for other platforms."""
     if all(eqn.primitive is not _choice_p for eqn in program.jaxpr.eqns):
         return program
 

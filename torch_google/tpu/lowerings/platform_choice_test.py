@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The alternative for a TPU is chosen when a program is lowered."""
+"""`choose` selects the TPU version or the default when a program is lowered."""
 
 from __future__ import annotations
 

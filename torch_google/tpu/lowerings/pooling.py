@@ -196,7 +196,8 @@ def _max_pool(x: jax.Array, axes: list[_Axis]) -> tuple[jax.Array, jax.Array]:
         return jnp.where(wins, window, best), jnp.where(wins, here, index)
 
     shape = [*x.shape[:lead], *[a.out for a in axes], x.shape[-1]]
-    # If every element is the lowest value, return the index of the first one inside the input.
+    # If all elements of a window equal `lowest`, return the index of the first one that is inside
+    # the input.
     first = [np.maximum(-(a.position(0) // a.dilation), 0) for a in axes]
     start = _flat([a.position(f) for a, f in zip(axes, first, strict=True)], axes)
     best, index = jnp.full(shape, lowest, x.dtype), jnp.broadcast_to(jnp.asarray(start), shape)
@@ -215,7 +216,7 @@ def _max_pool(x: jax.Array, axes: list[_Axis]) -> tuple[jax.Array, jax.Array]:
 
 
 def _flat(positions: list[Any], axes: list[_Axis]) -> Any:
-    """Return an index into the flattened spatial axes for each window, for all channels."""
+    """Return an index into the flattened spatial axes: one per window, shared by all channels."""
     index: Any = 0
     for i, (position, axis) in enumerate(zip(positions, axes, strict=True)):
         index = index * axis.size + position.reshape(-1, *[1] * (len(axes) - i))

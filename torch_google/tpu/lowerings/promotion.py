@@ -100,8 +100,8 @@ def convert(value: Operand, dtype: torch.dtype) -> Array:
         return jnp.asarray(np.asarray(integer, target))
     source = to_torch(value.dtype)
     if source == torch.bool and jnp.issubdtype(target, jnp.inexact):
-        # Do not convert the bool, because XLA would turn a product with it into a select, in which
-        # False * nan is 0.
+        # Do not convert the bool directly, because XLA would turn a multiplication by it into a
+        # select, so that False * nan would be 0.
         return jnp.where(value, jnp.ones((), target), jnp.zeros((), target))
     if source.is_complex and not dtype.is_complex:
         value = (value != 0) if dtype == torch.bool else value.real
@@ -128,7 +128,7 @@ def computed(*operands: Operand) -> tuple[Array, ...]:
 
 
 def floats(*operands: Operand) -> tuple[Array, ...]:
-    """Cast the operands to their common float dtype, or to float32 if that has half precision."""
+    """Cast the operands to their common float dtype, or to float32 instead of half precision."""
     dtype = wide(floating(result_type(*operands)))
     return tuple(convert(operand, dtype) for operand in operands)
 

@@ -32,7 +32,7 @@ def _normals(key: Array, shape: Sequence[int], dtype: np.dtype) -> Array:
 
 
 def _between(x: Array, low: Operand, high: Operand, dtype: np.dtype) -> Array:
-    """Cast x to a dtype, within [low, high). If the interval is empty, return `low`."""
+    """Cast x to a dtype without rounding up to `high`. If [low, high) is empty, return `low`."""
     # In half precision, the cast may round a sample just below `high` up to `high`.
     narrow, first, limit = x.astype(dtype), jnp.asarray(low, dtype), jnp.asarray(high, dtype)
     last = jnp.nextafter(limit, jnp.asarray(-jnp.inf, dtype))
@@ -281,7 +281,7 @@ def multinomial(
     generator: Any = None,
     key: Array,
 ) -> Array:
-    """Draw categories by weight. Without replacement, take the largest perturbed weights."""
+    """Sample categories by weight. Without replacement, use the Gumbel top-k trick."""
     (weights,) = floats(self)
     scores = jnp.log(weights)
     if replacement:

@@ -91,7 +91,7 @@ def recurrent_layer_backward(
     kind: str,
     reverse: bool,
 ) -> tuple[jax.Array, ...]:
-    """Return gradients of x, hx, cx, w_ih, w_hh, the biases (only one unless GRU) and w_hr."""
+    """Return the gradients of x, hx, cx, w_ih, w_hh, b_ih, b_hh and w_hr: empty if absent."""
     before = _before(states, hx, reverse)
     cells_before = before if cx is None else _before(cells, cx, reverse)
     times = jnp.arange(x.shape[0])
@@ -263,7 +263,7 @@ def _gates(kind: str, of_input: jax.Array, of_state: jax.Array) -> jax.Array:
 
 
 def _split(kind: str, grad: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Split the gradient of the gates into the input's part and the state's part."""
+    """Return the gradients of the input's and of the state's contributions to the gates."""
     if kind != "gru":
         return grad, grad
     both, n_input, n_state = jnp.split(grad, (grad.shape[-1] // 2, 3 * (grad.shape[-1] // 4)), -1)

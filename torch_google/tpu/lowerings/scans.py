@@ -44,13 +44,13 @@ def logcumsumexp(self: Array, dim: int) -> Array:
 
 @lowering("aten::cummax")
 def cummax(self: Array, dim: int) -> tuple[Array, Array]:
-    """Return the running maximum and its last index. The maximum is NaN from the first NaN on."""
+    """Return the running maximum, which is NaN from the first NaN on, and its last position."""
     return _extreme(self, dim, jnp.greater_equal)
 
 
 @lowering("aten::cummin")
 def cummin(self: Array, dim: int) -> tuple[Array, Array]:
-    """Return the running minimum and its last index. The minimum is NaN from the first NaN on."""
+    """Return the running minimum, which is NaN from the first NaN on, and its last position."""
     return _extreme(self, dim, jnp.less_equal)
 
 

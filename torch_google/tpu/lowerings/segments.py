@@ -78,14 +78,17 @@ def segment_reduce_backward(
     axis: int = 0,
     initial: Operand = None,
 ) -> Array:
-    """Return the gradient. Tied extrema share it equally, and it is exact even for factors of 0."""
+    """Return the gradient. Tied extrema share it equally.
+
+    The gradient of a product is exact even if a factor is 0.
+    """
     (x, total, slope) = computed(data, output, grad)
 
     def summed(values: Array) -> Array:
         return segment_reduce(values, "sum", lengths=lengths, offsets=offsets, axis=axis)
 
     def spread(values: Array) -> Array:
-        """Give each element the value of its segment."""
+        """Broadcast the value of each segment to the segment's elements."""
         return jax.vjp(summed, x)[1](values)[0]
 
     if reduce == "sum":

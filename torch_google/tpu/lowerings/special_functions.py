@@ -15,8 +15,8 @@ from torch_google.tpu.lowerings.promotion import Array, Operand, floats
 from torch_google.tpu.lowerings.table import lowering
 
 _FAR = 8.0  # from here on, five terms of the series for erfcx are exact in float32
-# Zeta adds at most this many terms with negative arguments one by one, nearest to zero first. Any
-# further terms are negligible.
+# A loop in `zeta` adds the terms of the series whose arguments are negative, closest to zero first.
+# It stops after this many terms, because further ones are negligible.
 _NEGATIVE_TERMS = 1 << 16
 
 

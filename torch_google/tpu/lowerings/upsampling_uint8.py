@@ -44,7 +44,7 @@ def resample_bytes(
 
 
 def _merged(taps: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Merge taps of an output that have the same index, as at an edge, and add up their weights."""
+    """Merge an output's taps that have the same index, as happens at an edge: add their weights."""
     weights = weights.copy()
     for later in range(1, taps.shape[1]):
         for first in range(later):
@@ -55,7 +55,7 @@ def _merged(taps: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def _bits(largest: float) -> int:
-    """Return how many of a weight's 16 bits are fractional, given the largest weight."""
+    """Return the number of fractional bits of the 16-bit weights, given the largest weight."""
     bits = 0
     while bits < _MOST_BITS and int(0.5 + largest * (1 << (bits + 1))) < 1 << 15:
         bits += 1

@@ -287,7 +287,7 @@ def cholesky(self: Array, upper: bool = False) -> Checks:
 
 
 def _minor(a: Array) -> Array:
-    """Return the order of the first leading minor that is not positive, or 0."""
+    """Return the order of the first leading minor that is not positive, or 0 if there is none."""
     lower = jnp.tril(a)
     full = lower + jnp.conj(jnp.swapaxes(jnp.tril(a, -1), -1, -2))
 
