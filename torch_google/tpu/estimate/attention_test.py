@@ -107,9 +107,9 @@ def test_xla_counts_the_same_without_kernels(causal: bool) -> None:
     captured = _captured((1, 4, 2, 256, 256, 64), causal)
     counted = float(captured.lowered.compile().cost_analysis()["flops"])
     total = _total(captured, "", counted)
-    # torch counts seven matrix products, because its formula for the backward pass computes the
-    # scores again. Without kernels, XLA reuses them and computes only six products. XLA also counts
-    # the softmax and its gradient, which add 3% and which torch does not count.
+    # torch counts seven matmuls, because its formula for the backward pass computes the scores
+    # again. Without kernels, XLA reuses them and computes only six matmuls. XLA also counts the
+    # softmax and its gradient, which add 3% and which torch does not count.
     by_torch = sum(o.flops for o in captured.operators.values())
     assert total == pytest.approx(by_torch * 6 / 7, rel=0.06)
 

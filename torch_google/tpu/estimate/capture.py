@@ -45,8 +45,8 @@ class Operator:
     """A node of the program's graph: an operator, the module that called it, and its source line.
 
     `flops` counts matmuls and convolutions, as torch's flop counter does, over all devices.
-    `shapes` holds the shapes of the input tensors. `full` specifies whether one of them is float32
-    or float64.
+    `shapes` holds the shapes of the input tensors. `full` is True if any of them is float32 or
+    float64.
     """
 
     op: str
@@ -86,7 +86,7 @@ def capture(
 ) -> Captured:
     """Return the program of a training step, or of a call to the model if `loss` is None.
 
-    The model's tensors and the inputs are replaced, in place, with tensors that have no values.
+    The model's tensors and the inputs are replaced, in place, with tensors without data.
     """
     names = _describe(model, optimizer, inputs)
     numbers = {} if mesh is None else _numbers(names, mesh, shard)
@@ -225,7 +225,7 @@ def _describe(
     """Map each tensor's id to its name, the tensor itself, and its owner's name.
 
     A parameter or buffer is its own owner, optimizer state belongs to its parameter, and the owner
-    of an input is "". All tensors are replaced, in place, with tensors that have no values.
+    of an input is "". All tensors are replaced, in place, with tensors without data.
     """
     names: dict[int, tuple[str, torch.Tensor, str]] = {}
 
@@ -350,14 +350,14 @@ def _operator(node: Node, position: int, modules: set[str], owners: dict[Node, s
 
 
 def _module(path: str, modules: set[str]) -> str:
-    """Return the longest suffix of Dynamo's path that names a module of the model."""
+    """Return the longest suffix of Dynamo's module path that is in `modules`, or "" if none is."""
     path = re.sub(r"\._modules\['(\w+)'\]", r".\1", path)
     parts = path.split(".")
     return next((n for i in range(len(parts)) if (n := ".".join(parts[i:])) in modules), "")
 
 
 def _line(trace: str) -> str:
-    """Return the innermost stack frame outside torch and the compiler, as `file:line`."""
+    """Return the innermost stack frame outside torch and the compiler, as `file:line` or ""."""
     frames = re.findall(r'File "([^"]+)", line (\d+)', trace)
     for file, line in reversed(frames):
         if "/torch/" not in file and "torch_google/tpu/compile/" not in file:

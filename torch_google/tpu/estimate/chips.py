@@ -43,9 +43,9 @@ class Chip:
         return self.links / self.devices
 
 
-# Cloud TPU's newer pages give a chip's interconnect bandwidth as the sum of both directions (v5e
-# 400 GB/s, v5p 1200, v6e 800, tpu7x 1200), so `links` is half of that. The older page for v4 gives
-# 2400 Gbit/s in one direction.
+# Newer pages of the Cloud TPU documentation list a chip's interconnect bandwidth as the sum of both
+# directions (v5e 400 GB/s, v5p 1200, v6e 800, tpu7x 1200), so `links` is half of that. The older
+# page for v4 lists 2400 Gbit/s in one direction.
 CHIPS = {
     "v4": Chip(275e12, 1228e9, 300e9, 15.25 * GIB, devices=2),
     "v5e": Chip(197e12, 819e9, 200e9, 15.75 * GIB),

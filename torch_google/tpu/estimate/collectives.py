@@ -16,7 +16,8 @@ _LISTED = re.compile(r"\breplica_groups=\{\{([\d,]+)\}")
 _IOTA = re.compile(r"\breplica_groups=\[\d+,(\d+)\]<=")
 _MESH = re.compile(r"\breplica_groups=mesh\[([^\]]*)\] ?\{([^}]*)\}")
 _AXIS = re.compile(r"'([^']+)'=(\d+)")
-# The TPU compiler turns an all-reduce whose result is sliced into a computation with this name.
+# If the result of an all-reduce is sliced, the TPU compiler replaces it with a computation of this
+# name.
 _REDUCE_SCATTER = "all-reduce-scatter"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts a compiled program's flops, HBM bytes and sent bytes per device, and per operator."""
+"""Counts a compiled program's flops, HBM traffic and sent bytes, per device and per operator."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ _COPIES = frozenset({*ALIASES, "copy", "slice", "transpose", "reshape"})
 
 @dataclass
 class Flops:
-    """Floating-point operations: `full` in float32 or float64 products, and `half` in the rest."""
+    """Floating-point operations: `full` in float32 and float64 matmuls, and `half` in the rest.
+
+    Convolutions count as matmuls.
+    """
 
     half: float = 0.0
     full: float = 0.0
@@ -47,14 +50,14 @@ class Flops:
         return self.half + self.full
 
     def seconds(self, peaks: Chip) -> float:
-        """Return the time in seconds at the peak rate. A float32 product takes several passes."""
+        """Return the time in seconds at the peak rate. A float32 matmul may take several passes."""
         passes = PASSES[str(torch.tpu.get_precision())]
         return (self.half + self.full * passes) / peaks.device_flops
 
 
 @dataclass(frozen=True)
 class Counted:
-    """A program's counts on one device: flops, HBM bytes and collectives, with loops unrolled."""
+    """One device's flops, HBM bytes and collectives. Every iteration of a loop is counted."""
 
     module: Module
     runs: Runs

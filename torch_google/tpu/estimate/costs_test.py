@@ -20,10 +20,10 @@ from torch_google.tpu.estimate.costs import Counted, count, operator_costs
 from torch_google.tpu.estimate.loops import runs
 from torch_google.tpu.estimate.traffic import stepped, traffic
 
-# A loop in the form that libtpu prints: it multiplies by one part of the weights while it receives
-# the next part. The counter increases by 2 until it reaches 8. An all-gather runs concurrently, and
-# each fusion contains a copy of its instruction. The convolution is a matmul of [64, 32] by
-# [2, 16, 32] with two outputs. Each uses one of the two [16, 32] slices; the other is padding.
+# A loop in the form that libtpu prints: it multiplies by one slice of the weights while it receives
+# the next. The counter increases by 2 until it reaches 8. An all-gather runs concurrently, and each
+# fusion contains a copy of its instruction. The convolution is a matmul of [64, 32] by [2, 16, 32]
+# with two outputs. Each uses one of the two [16, 32] slices; the other is padding.
 _LOOP = """\
 HloModule jit_f, is_scheduled=true, num_partitions=16
 

@@ -42,7 +42,7 @@ def estimate(
     """Return the estimate for a training step, or for `model(*inputs)` if `loss` is None.
 
     The model's tensors and the inputs must be on the `meta` device. They are replaced with tensors
-    on the `tpu` device that have no values, so the model cannot be used afterwards. `loss(*inputs)`
+    on the `tpu` device that have no data, so the model cannot be used afterwards. `loss(*inputs)`
     must return a scalar. The optimizer is AdamW by default.
 
     `mesh` maps the names of the mesh's axes to their sizes, as in `{"data": 4, "model": 4}`. The
@@ -230,7 +230,7 @@ def _label(
     instruction: schedule.Instruction,
     by_name: Mapping[str, schedule.Instruction],
 ) -> str:
-    """Return the operator that computes a buffer, or the argument that XLA copies into it."""
+    """Return the operator that writes a buffer, or the argument that XLA copies into it."""
     source: schedule.Instruction | None = instruction
     while source is not None and source.node is None and is_copy(source) and source.operands:
         source = by_name.get(source.operands[0])

@@ -3,7 +3,7 @@
 
 The key of an entry is the graph's fingerprint, together with everything else that the code depends
 on. `capture` computes the same fingerprint as a job, and a topology describes its devices in the
-same form as a running TPU, so the key is the job's key.
+same form as a running TPU, so the job computes the same key.
 """
 
 from __future__ import annotations

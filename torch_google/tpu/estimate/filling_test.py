@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""If its step was written to the compile cache in advance, a job does not compile any program."""
+"""A job compiles no program if its training step was written to the compile cache in advance."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def test_a_mesh_divides_arguments_and_communicates() -> None:
 
 
 def test_a_sharded_product_counts_all_iterations_of_its_loops() -> None:
-    # With this mesh, the compiler turns the matmuls into loops over parts of the weights.
+    # With this mesh, the compiler turns the matmuls into loops over slices of the weights.
     report = _estimate(4096, 16384, topology="v5e:4x4", mesh={"data": 4, "model": 4})
     assert report.model_flops == 2 * 2 * 16384 * 4096**2
     assert sum(cost.flops for cost in report.costs) == pytest.approx(report.model_flops / 16)

@@ -49,7 +49,7 @@ def runs(module: Module) -> Runs:
 
 
 def _trips(module: Module, loop: Instruction, caller: Sequence[Instruction]) -> int | None:
-    """Return a loop's trip count: XLA's own, or one derived from constant bounds, or None."""
+    """Return a loop's trip count, from XLA or from constant bounds, or None if it is unknown."""
     known = _KNOWN.search(loop.attributes)
     if known:
         return int(known[1])

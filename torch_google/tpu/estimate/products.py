@@ -2,7 +2,7 @@
 """Counts the flops of a compiled program's matmuls and convolutions, per graph node.
 
 XLA counts the body of a loop only once, regardless of the number of iterations. When XLA shards a
-program, it creates loops that multiply by one part of a matrix while they receive the next part.
+program, it creates loops that multiply by one slice of a matrix while they receive the next slice.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Product:
 
 
 def products(module: Module, counts: Mapping[str, int]) -> Iterator[Product]:
-    """Yield a program's products. `counts` maps each computation to its number of runs."""
+    """Yield a program's matmuls and convolutions, given how often each computation runs."""
     for name, instructions in module.computations.items():
         types = {i.name: i.type for i in instructions}
         for instruction in instructions:
@@ -59,7 +59,7 @@ def _dot(instruction: Instruction, types: Mapping[str, str]) -> int:
 
 
 def _convolution(instruction: Instruction, types: Mapping[str, str]) -> int:
-    """Return the flops of a convolution, without those for padding or dilation holes."""
+    """Return the flops of a convolution, except those on padding and on gaps from dilation."""
     labels = _LABELS.search(instruction.attributes)
     left, right = (shape_of(types.get(o, ""))[1] for o in instruction.operands[:2])
     result = shape_of(instruction.type)[1]
@@ -82,7 +82,7 @@ def _convolution(instruction: Instruction, types: Mapping[str, str]) -> int:
 
 
 def _window(attributes: str) -> dict[str, list[list[int]]]:
-    """Return a window's settings, each with a list of numbers per spatial dimension."""
+    """Return a window's attributes by name: for each spatial dimension, a list of numbers."""
     window = _WINDOW.search(attributes)
     settings = (part.partition("=") for part in window[1].split()) if window else ()
     return {
@@ -92,7 +92,10 @@ def _window(attributes: str) -> dict[str, list[list[int]]]:
 
 
 def _positions(size: int, kernel: int, output: int, window: Mapping[str, list[int]]) -> int:
-    """Return how many pairs of an output and a kernel element read an element of the input."""
+    """Count the pairs of an output and a kernel element that read an input element.
+
+    The other pairs read padding, or a gap between the elements of a dilated input.
+    """
     stride, before = window.get("stride", [1])[0], window.get("pad", [0])[0]
     holes, spread = window.get("lhs_dilate", [1])[0], window.get("rhs_dilate", [1])[0]
     if holes == spread == stride == 1 and before == 0 and output + kernel - 1 <= size:
@@ -100,8 +103,8 @@ def _positions(size: int, kernel: int, output: int, window: Mapping[str, list[in
     end = (size - 1) * holes
     count = 0
     for k in range(kernel):
-        # Output o reads position o * stride + k * spread - before. It contains an input element
-        # only if the position is a multiple of `holes`.
+        # Output o reads position o * stride + k * spread - before. There is an input element at
+        # that position only if it is a multiple of `holes`.
         offset = k * spread - before
         if holes == 1:
             first = max(0, -(offset // stride))

@@ -14,7 +14,7 @@ _GB = 1e9
 
 @dataclass(frozen=True)
 class Buffer:
-    """A buffer of the program on one device. `kind` is argument, result, temporary or code."""
+    """A buffer on one device. `kind` is "argument", "result", "temporary" or "code"."""
 
     name: str
     kind: str
@@ -101,7 +101,7 @@ class Report:
 
     @property
     def bound(self) -> str:
-        """Return the limit that bounds the run time: "products", "HBM" or "interconnect"."""
+        """Return what limits the run time: "products" (matmuls), "HBM" or "interconnect"."""
         limits = {
             "products": self.compute_seconds,
             "HBM": self.memory_seconds,
@@ -121,7 +121,7 @@ class Report:
     def grouped_costs(self) -> tuple[Cost, ...]:
         """Return the costs, slowest first. Costs that differ only by layer are combined.
 
-        In a combined cost, numbers in the module's name are replaced with stars: `layers.*.mlp`.
+        In a combined cost, an asterisk replaces each number in the module's name: `layers.*.mlp`.
         """
         groups: dict[tuple[str, str, str], list[Cost]] = {}
         for cost in self.costs:
@@ -223,7 +223,7 @@ class Report:
 
 
 def starred(name: str) -> str:
-    """Replace layer indices in a name with stars, so that all layers have the same name."""
+    """Replace layer indices in a name with asterisks, so that all layers have the same name."""
     return re.sub(r"(?<=\.)\d+(?=[. ]|$)", "*", name)
 
 

@@ -44,13 +44,13 @@ class Instruction(hlo.Instruction):
 
     @property
     def node(self) -> int | None:
-        """Return the position of the graph node that this instruction computes, or None."""
+        """Return the position of this instruction's graph node, or None if it belongs to none."""
         label = _LABEL.search(self.scope)
         return int(label[1]) if label else None
 
     @property
     def argument(self) -> int | None:
-        """Return the argument index of a parameter instruction, or None for any other."""
+        """Return the argument index of a parameter instruction, or None for other instructions."""
         index = _ARGUMENT.fullmatch(self.scope)
         return int(index[1]) if index and self.opcode == "parameter" else None
 
@@ -154,8 +154,8 @@ def kernel_flops(text: str) -> dict[int, int]:
 def live_at_peak(instructions: Sequence[Instruction]) -> list[Instruction]:
     """Return the temporaries that are live in HBM at the peak, largest first.
 
-    Arguments are not included, because they live for the whole program. A result that XLA writes
-    into an argument's buffer counts as a temporary here.
+    Arguments are not included, because they are live during the whole program. A result that XLA
+    writes into an argument's buffer counts as a temporary here.
     """
     owner: dict[str, tuple[str, ...]] = {}
     last: dict[str, int] = {}

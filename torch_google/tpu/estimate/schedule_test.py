@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests the HLO parser on a program that is compiled here and on the text of TPU programs."""
+"""Tests the HLO parser on a program that the test compiles and on the text of TPU programs."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ from torch_google.tpu.estimate.schedule import (
 _SLICES = frozenset({"slice", "dynamic-slice", "gather"})
 _UPDATES = frozenset({"dynamic-update-slice"})
 _VIEWS = frozenset({"bitcast", "reshape", "get-tuple-element"})
-# In a fusion, only the used elements of these operators' results are computed, so slicing such a
-# result is a small read.
+# A fusion computes only those elements of these operators' results that are used, so a slice of
+# such a result reads only a few bytes.
 _LAZY = frozenset({*_VIEWS, "convert", "pad"})
 # Control flow itself moves no data. The instructions in the called computations are counted.
 _CONTROL = frozenset({"while", "conditional", "call", "async-start"})
@@ -91,7 +91,7 @@ def _everywhere(instruction: Instruction) -> int:
 
 
 def _read(module: Module, fused: Sequence[Instruction], index: int) -> int:
-    """Return how many bytes a fused computation reads of the parameter at `index`."""
+    """Return how many bytes of the parameter at `index` a fused computation reads."""
     start = next(
         (i for i in fused if i.opcode == "parameter" and i.literal == str(index)),
         None,
