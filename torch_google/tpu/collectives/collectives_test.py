@@ -352,7 +352,7 @@ def test_messages(ranks: Ranks, mode: str, length: int) -> None:
         assert torch.equal(result, torch.stack([_values(1 - rank, length), _values(1, length) * 2]))
 
 
-# ---- Coalescing blocks, groups, objects, empty tensors
+# ---- Coalesced collectives, subgroups, objects, CPU tensors, empty tensors
 
 
 def _coalesced(rank: int, length: int) -> list[torch.Tensor]:

@@ -41,7 +41,7 @@ class Local:
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """A collective, and each rank's actions around it.
+    """A collective, and how each rank prepares and calls it.
 
     `odd`, if set, is the rank that passes a tensor of a different size.
     """
@@ -78,7 +78,7 @@ def _value(rank: int, index: int, length: int) -> torch.Tensor:
 
 
 def _expected(step: Step, rank: int, index: int) -> list[float] | None:
-    """Return the correct result on a rank, or None if the ranks' sizes differ."""
+    """Return the expected result on a rank, or None if the ranks' sizes differ."""
     if step.odd is not None and step.kind != "ring":
         return None
     values = [_value(peer, index, step.length) for peer in range(_SIZE)]

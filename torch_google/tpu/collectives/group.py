@@ -89,7 +89,7 @@ def _gloo(options: Any, name: str) -> ProcessGroupGloo:
     )
     if not V2_6:
         # Set the same options as torch does for its own gloo groups. For example, split_group()
-        # reads the ranks.
+        # reads the ranks from them.
         gloo.options.global_ranks_in_group = _global_ranks(options)
         gloo.options.group_name = options.group_id
     gloo._set_sequence_number_for_group()

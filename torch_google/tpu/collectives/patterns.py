@@ -37,8 +37,8 @@ class Signature:
 
     `inputs` holds the shape and dtype of each input's array. `outputs` holds the index of the
     target and the view for each output. `factors` holds the shape of PREMUL_SUM's factor, and is
-    empty for other reductions. If the parts that ranks send to each other may differ in size,
-    `largest` is the number of elements in the largest part.
+    empty for other reductions. If the chunks that ranks send to each other may differ in size,
+    `largest` is the number of elements in the largest chunk.
     """
 
     name: str
@@ -108,7 +108,7 @@ def _longest(call: Signature, values: list[Any]) -> list[Any]:
 
 
 def _rows(call: Signature, results: Sequence[Any]) -> list[Any]:
-    """Split the result into the ranks' parts, and remove the padding of each part."""
+    """Split the result into one chunk per rank, and remove the padding of each chunk."""
     if not call.outputs:
         return []
     rows = results[0].reshape(call.collective.ranks, -1)
@@ -116,7 +116,7 @@ def _rows(call: Signature, results: Sequence[Any]) -> list[Any]:
 
 
 def _joined(call: Signature, values: list[Any]) -> list[Any]:
-    """Concatenate the parts for all ranks. Only the root has parts, so other ranks return zeros."""
+    """Concatenate the chunks for all ranks. Only the root has chunks; other ranks return zeros."""
     if values:
         return [jnp.concatenate(values)]
     (_, view), *_ = call.outputs
@@ -183,7 +183,7 @@ def _padded(value: Any, length: int) -> Any:
 
 
 def _part_sizes(splits: Sequence[int], view: View, ranks: int) -> list[int]:
-    """Return the number of elements in each rank's part. Without `splits`, the parts are equal."""
+    """Return the number of elements in each rank's chunk. Without `splits`, they are equal."""
     if not splits:
         return [_size(view) // ranks] * ranks
     rows = view.sizes[0]

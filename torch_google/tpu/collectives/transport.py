@@ -83,7 +83,7 @@ class Transport:
         A view is a tuple of the arguments to `View`. A target is a tuple of the old array, shape,
         dtype and device of a storage. The old array is None unless some elements stay unchanged.
 
-        The returned function takes the size in bytes of the largest part that any rank sends, and
+        The returned function takes the size in bytes of the largest chunk that any rank sends, and
         whether all ranks have the same views. It waits for the targets' new arrays and returns
         them.
         """
@@ -201,7 +201,7 @@ class Transport:
 
 
 def _spans_ranks(call: Signature, arguments: _Arguments) -> bool:
-    """Return whether all arrays can be parts of distributed arrays: none is a scalar or empty."""
+    """Return whether all arrays can be shards of distributed arrays: none is a scalar or empty."""
     shapes = [array.shape for array in (*arguments.inputs, *arguments.olds)]
     shapes += [target.shape for target in call.targets]
     return all(shapes) and all(map(math.prod, shapes))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The `xla` transport works with devices that belong to several processes.
 
-`collectives_test` and `errors_test` also cover this transport when all test cases run.
+In a full test run, `collectives_test` and `errors_test` also cover this transport.
 """
 
 from __future__ import annotations
@@ -419,7 +419,7 @@ def _fsdp(rank: int, mode: str) -> list[float]:
 
 
 def _alone() -> list[float]:
-    """Return the losses of a single process that trains on the batches of all ranks, on the CPU."""
+    """Train on the batches of all ranks in one process, on the CPU, and return the losses."""
     model = _net("cpu")
     optimizer = torch.optim.AdamW(model.parameters(), 1e-2, foreach=False)
     losses = []
