@@ -20,8 +20,8 @@ Decompositions = Mapping[OpOverload, Callable[..., Any]]
 def decompositions(*, circular: frozenset[OpOverload] = frozenset()) -> Decompositions:
     """Return torch's decompositions for all operators that we do not lower ourselves.
 
-    `circular` lists operators to leave out, because their C++ kernels only call the operators' own
-    in-place variants.
+    `circular` lists operators whose C++ kernels only call the operators' own in-place variants.
+    Such kernels are not used as decompositions.
     """
     table = _decompositions(lowerings.names())
     useless = {op for op in circular if isinstance(table.get(op), partial)}

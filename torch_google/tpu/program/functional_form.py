@@ -111,7 +111,7 @@ def mutation(op: OpOverload) -> FunctionalForm:
 
 
 def declared() -> dict[OpOverload, Callable[..., Any]]:
-    """Return replacements that write back with `copy_`, for operators with undeclared mutations."""
+    """Map operators with undeclared mutations to functions that perform these with `copy_`."""
     packets = [getattr(torch.ops.aten, name.removeprefix("aten::")) for name in _UNDECLARED]
     return {packet.default: partial(_in_the_open, packet.default) for packet in packets}
 
@@ -126,7 +126,7 @@ def _in_the_open(op: OpOverload, *args: Any) -> tuple[Any, ...]:
 
 
 # Operators that mutate arguments without declaring it in their schema. Each is mapped to our pure
-# operator and the positions of those arguments, any of which may be None.
+# operator and the positions of those arguments. In a call, any of these arguments may be None.
 _UNDECLARED = {"aten::native_batch_norm": ("native_batch_norm_functional", (3, 4))}
 
 

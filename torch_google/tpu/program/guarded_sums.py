@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prevents an abort in XLA's algebraic simplifier (jaxlib 0.10.2).
 
-JAX expresses `cumsum` as a `reduce_window` that adds. XLA may fold the operand to a broadcast of a
-reshaped constant, as it does for a gather from zeros. The simplifier then replaces the sum with an
-iota, but mistakes the reshape for a constant, and a failed check aborts the process.
+JAX expresses `cumsum` as a `reduce_window` that adds. XLA may fold the operand into a broadcast of
+a reshaped constant, as it does for a gather from zeros. The simplifier then replaces the sum with
+an iota, but mistakes the reshape for a constant, and a failed check aborts the process.
 
 An optimization barrier before the operand keeps the simplifier's pattern from matching. Windowed
 maxima, minima and products need no barrier.

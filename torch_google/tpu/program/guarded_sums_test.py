@@ -19,7 +19,7 @@ from torch_google.tpu.program.guarded_sums import guard_sums
 
 
 def _gathered() -> jax.Array:
-    """Return zeros that XLA folds to a broadcast of a reshaped constant."""
+    """Return zeros that XLA folds into a broadcast of a reshaped constant."""
     return jnp.zeros((1,), jnp.int32)[jnp.array([0, -1])].astype(jnp.float32)
 
 

@@ -38,7 +38,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Instruction:
-    """One line of a computation.
+    """An instruction, which is one line of a computation.
 
     `type` is the text of its type with the layout, `literal` is the text between the parentheses
     after the opcode, and `attributes` is the text after them.

@@ -27,7 +27,7 @@ _NAMES = {"erf_inv": "erfinv", "ndtri": "special_ndtri", "erfcx": "special_erfcx
 
 
 def lowering_of(op: OpOverload) -> Lowering | None:
-    """Return an operator's lowering, or None. For a prim without one, try its aten equivalent."""
+    """Return the lowering of an operator or of a prim's aten equivalent, or None if it has none."""
     own = lowerings.find(op)
     if own is not None or op.namespace != "prims":
         return own

@@ -181,7 +181,10 @@ class _Fusion:
         )
 
     def _target(self, name: str) -> str | None:
-        """Return the source of the parameter that an expression reshapes or converts, if any."""
+        """Return the source of the parameter that an expression only reshapes or converts.
+
+        Return None for any other expression.
+        """
         instruction = self.computation[name]
         while instruction.opcode in ("bitcast", "reshape", "copy", "transpose", "convert"):
             instruction = self.computation[instruction.operands[0]]
@@ -297,7 +300,7 @@ class _Fusion:
     def _interval(
         self, access: Instruction, base: Instruction, block: Instruction
     ) -> tuple[int, int] | None:
-        """Return the offset and length of a constant, contiguous block, or None for any other."""
+        """Return a contiguous block's constant offset and length, or None for any other block."""
         starts = self._starts(access)
         if not (base.is_row_major and block.is_row_major) or starts is None:
             return None

@@ -27,8 +27,8 @@ StandIn: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 # The largest trial run has 64 x 64 elements, counting those implied by sizes passed as arguments.
 # An eigenvalue problem of that size takes 3 ms; every other operator takes less than 1 ms.
 _MOST_ELEMENTS = 4096
-# A large call has up to two trial runs, in which no dimension exceeds these sizes. Size 8 leaves
-# room for 7 x 7 windows.
+# The maximum size of a dimension in each trial run of a large call. The second run is needed only
+# if the first raises an error that is not about dtypes. Size 8 leaves room for 7 x 7 windows.
 _CORNERS = (8, 1)
 _LARGE_NUMBER = 64
 
@@ -167,8 +167,8 @@ def _argument(
             # Do not clone a tensor that is only read: it may stand for a Python number, and type
             # promotion treats a clone as a tensor.
             return leaf.clone() if _is_written(argument) else leaf
-        # An empty stand-in for an out= argument leaves its size to the meta kernel, which also
-        # warns about a wrong size.
+        # With an empty stand-in for an out= argument, the trial run ignores the argument's size.
+        # The meta kernel warns if the size is wrong.
         chosen = torch.empty(0, dtype=leaf.dtype) if empty else stand_in(leaf)
         return chosen.to(others.get(chosen.dtype, chosen.dtype))
 

@@ -20,7 +20,7 @@ from jax.extend.core.primitives import dot_general_p, transpose_p
 from torch_google.tpu.lowerings.platform_choice import without_choices
 from torch_google.tpu.lowerings.replay import replaying
 
-# The minimum number of multiplications in a matmul to reorder. In smaller matmuls, copying an
+# Only matmuls with at least this many multiplications are reordered. In smaller ones, copying an
 # operand costs as much time as the fast path saves.
 _MANY = 2**24
 
@@ -51,7 +51,7 @@ def reordered(program: ClosedJaxpr) -> Callable[..., tuple[Any, ...]] | None:
 
 
 def _sums_over_rows(eqn: JaxprEqn, transposed: Container[Var]) -> bool:
-    """Return whether an equation is a large matmul that sums over the rows of both matrices."""
+    """Return whether an equation is a large matmul that contracts the rows of both matrices."""
     if eqn.primitive is not dot_general_p:
         return False
     shapes = [atom.aval.shape for atom in eqn.invars]
