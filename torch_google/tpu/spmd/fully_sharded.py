@@ -106,7 +106,7 @@ class FullyShardedDataParallel(nn.Module):
         return (None,) * tensor.dim()
 
     def _split(self, output: Any) -> Any:
-        """Shard the output's first tensor along its batch dimension, if that divides evenly."""
+        """Shard the output's first tensor along its batch dimension, if the split is even."""
         leaves, structure = pytree.tree_flatten(output)
         devices = self._mesh.axis_sizes[self._axis]
         for index, leaf in enumerate(leaves):

@@ -156,7 +156,7 @@ def set_global_mesh(mesh: Mesh | None) -> None:
 
 
 def get_global_mesh() -> Mesh | None:
-    """Return the mesh that was last passed to `set_global_mesh`, or None."""
+    """Return the mesh that was last passed to `set_global_mesh`, or None if none was."""
     return _global[0] if _global else None
 
 

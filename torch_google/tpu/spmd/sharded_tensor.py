@@ -68,7 +68,7 @@ class XLAShardedTensor:
 
     @property
     def sharding_spec(self) -> str:
-        """Return the sharding in XLA's text form, or "" if the tensor is not sharded."""
+        """Return the sharding in XLA's text format, or "" if the tensor is not sharded."""
         number = _C.sharding(self.global_tensor)
         if not number:
             return ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that sharding the weights changes no losses, and that training uses the compile cache."""
+"""Tests that sharding weights does not change losses, and that training uses the compile cache."""
 
 from __future__ import annotations
 
