@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bit-exact mapping between torch's and JAX's dtypes, and the default dtype for tracing."""
+"""Maps torch dtypes to equivalent JAX dtypes and back, and sets the default dtype for tracing."""
 
 from __future__ import annotations
 

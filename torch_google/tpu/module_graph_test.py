@@ -133,7 +133,7 @@ def _room(module: str) -> str:
 
 
 def _cycle(graph: Graph) -> str | None:
-    """Return a cycle as `a -> b -> a`, with names relative to the package, or None."""
+    """Return a cycle as `a -> b -> a`, with names relative to the package, or None if acyclic."""
     done: set[str] = set()
 
     def find(name: str, path: list[str]) -> list[str] | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that `import torch` registers an installed device without initializing it."""
+"""Tests that `import torch` registers the device without initializing it, if it is installed."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ MODES = sorted(_C.Mode.__members__)
 
 
 def _exercise(seed: int, device: str, generator: torch.Generator) -> list[torch.Tensor]:
-    """Run operators on a view and a random draw, and return the results with a gradient."""
+    """Run operators on a view and draw random numbers. Return both results and a gradient."""
     host = torch.Generator().manual_seed(seed)
     x = torch.randn(7, seed + 1, generator=host).to(device).requires_grad_()
     y = (x.t() @ x).relu() + 0.5

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Initializes the device: first the JAX backend, then each part that is registered with torch.
+"""Initializes the device: first the JAX backend, then all components registered with torch.
 
-Only this module imports all of those parts. They do not import it: to initialize the device, they
-call `_C.start()`, which calls this module's `start`.
+Only this module imports all of those components. They do not import it: to initialize the device,
+they call `_C.start()`, which calls this module's `start`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def start() -> int:
 
 
 def _register_rooms(devices: int) -> None:
-    """Register each part of the device with torch. Idempotent."""
+    """Register each component of the device with torch. Idempotent."""
     # Import these modules only now, because they load JAX or register kernels that cannot run until
     # the device is initialized.
     from torch_google.tpu import composites

@@ -22,7 +22,7 @@ from torch_google.tpu.cache.loading import describe, load
 _HEADER = b"torch_google tpu program 3\n"
 _DIGEST = hashlib.sha256().digest_size
 _LENGTH = struct.Struct("<Q")
-# Errors that JAX, XLA or json raise if an executable or a note cannot be serialized.
+# Errors that JAX, XLA or json raise if an executable or its note (metadata) cannot be serialized.
 _REFUSALS = (
     ValueError,
     NotImplementedError,
@@ -38,7 +38,7 @@ class UnusableEntry(Exception):
 
 
 class UnstorableProgram(Exception):
-    """Raised if an executable or a note cannot be serialized. The message says why."""
+    """Raised if an executable or its note (metadata) cannot be serialized. The message says why."""
 
 
 @dataclass(frozen=True)

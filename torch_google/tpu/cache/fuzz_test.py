@@ -48,7 +48,7 @@ def _bytes() -> bytes:
 
 
 def _sealed(metadata: bytes, code: bytes) -> bytes:
-    """Return an entry that consists of these parts and has a valid checksum."""
+    """Return an entry with the given metadata, the given code and a valid checksum."""
     body = len(metadata).to_bytes(8, "little") + metadata + code
     return _bytes().partition(b"\n")[0] + b"\n" + hashlib.sha256(body).digest() + body
 

@@ -142,7 +142,7 @@ def load(description: Any, code: bytes, devices: Sequence[jax.Device]) -> jax.st
 
 
 def _options(devices: Sequence[jax.Device]) -> xla_client.CompileOptions | None:
-    """Return options that load the program onto this device, or None to keep its own devices."""
+    """Return options that load a program onto this device, or None to use its original devices."""
     if not on_any_device(devices):
         return None
     options = xla_client.CompileOptions()

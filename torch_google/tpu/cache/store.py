@@ -68,7 +68,10 @@ def load_entry(fingerprint: str, devices: Sequence[jax.Device]) -> Entry | None:
 
 
 def find_entry(fingerprint: str, devices: Sequence[jax.Device]) -> StoredEntry | None:
-    """Return the entry for a fingerprint, or None. The entry loads its executable on demand."""
+    """Return the entry for a fingerprint, or None if there is none.
+
+    The entry loads its executable on demand.
+    """
     store = current()
     if store is None:
         return None

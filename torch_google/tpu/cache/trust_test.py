@@ -47,7 +47,7 @@ def _read_with_warnings() -> tuple[object, list[str]]:
 
 
 def _give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Change a file's owner. Unless running as root, pretend to be another user instead."""
+    """Change a file's owner or, without root privileges, pretend to be a different user."""
     if os.geteuid() == 0:
         os.chown(path, 54321, 54321)
     else:

@@ -342,7 +342,7 @@ def _with_values(tensor: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
 
 
 def _put(tensor: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
-    """Write a result to a tensor, after converting it to the tensor's layout, dense or sparse."""
+    """Convert a result to the tensor's layout (dense or sparse), and write it to the tensor."""
     if tensor.is_sparse:
         return torch.ops.aten.copy_sparse_to_sparse_(tensor, result.to(tensor.dtype))
     return tensor.copy_(result.to_dense() if result.is_sparse else result)

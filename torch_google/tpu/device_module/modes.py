@@ -39,7 +39,7 @@ def get_eager_mode() -> str:
 
 
 class eager_mode(ScopedSetting):  # noqa: N801 - used as a function: with torch.tpu.eager_mode("debug")
-    """Set the mode of this thread and its backward passes in a block or a decorated function."""
+    """Set the mode of this thread and its backward passes, for a block or a decorated function."""
 
     def __init__(self, mode: ModeName) -> None:
         super().__init__(_C.thread_mode, _C.set_thread_mode, _parse(mode))

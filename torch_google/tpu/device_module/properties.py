@@ -95,7 +95,7 @@ def get_arch_list() -> list[str]:
 
 
 def can_device_access_peer(device: DeviceLike, peer_device: DeviceLike) -> bool:
-    """Return whether two devices are different, because PJRT can copy between any two devices."""
+    """Return True for any two different devices, because PJRT can copy between them."""
     return checked_index(device) != checked_index(peer_device)
 
 

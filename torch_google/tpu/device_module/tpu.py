@@ -224,7 +224,7 @@ class device_of(device):  # noqa: N801 - as in torch.cuda
 
 
 def synchronize(device: DeviceLike = None) -> None:
-    """Wait until all values on a device are ready. If a computation failed, raise its error."""
+    """Wait until a device has finished all work. If a computation failed, raise its error."""
     if torch.compiler.is_dynamo_compiling():
         torch.accelerator.synchronize(index_of(device))
     elif _C.started() or _C.is_forked():
@@ -234,8 +234,8 @@ def synchronize(device: DeviceLike = None) -> None:
 class Stream(StreamBase):
     """A label for the work that a thread issues, so that other code can wait for only that work.
 
-    Values are immutable, and each program waits for the values that it reads, so work on different
-    streams needs no ordering.
+    Arrays are immutable, and each program waits for the arrays that it reads, so work on different
+    streams needs no explicit ordering.
     """
 
     def __new__(cls, device: DeviceLike = None, priority: int = 0) -> Stream:
@@ -249,7 +249,7 @@ class Stream(StreamBase):
 
 
 class Event(torch.Event):
-    """An event in a stream. It completes when all values issued before its recording are ready.
+    """An event in a stream. It completes when all work issued before it was recorded is done.
 
     The constructor returns a torch.Event, because elapsed_time accepts no other type.
     """
@@ -265,7 +265,7 @@ class Event(torch.Event):
         """Create an event. If `enable_timing` is set, the event records the time for elapsed_time.
 
         A thread that waits for the event always sleeps, whether or not `blocking` is set. Raises
-        ValueError if `interprocess` is set, because other processes cannot see the values.
+        ValueError if `interprocess` is set, because other processes cannot see the event.
         """
         if isinstance(device, bool):
             raise TypeError(
@@ -297,7 +297,7 @@ def default_stream(device: DeviceLike = None) -> torch.Stream:
     )
 
 
-# Dynamo cannot trace the conversion of this enumerator to an integer.
+# Dynamo cannot trace the conversion of this enum member to an integer.
 _DEVICE_TYPE = int(torch._C._autograd.DeviceType.PrivateUse1)
 
 

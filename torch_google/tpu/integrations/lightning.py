@@ -116,7 +116,7 @@ def _extend(
     mixed_precision: type[Any],
     precision_attribute: str,
 ) -> None:
-    """Patch how a connector chooses the accelerator, the strategy and the precision plugin."""
+    """Patch the connector's methods that choose the accelerator, strategy and precision plugin."""
     choose_auto = connector._choose_auto_accelerator
     choose_strategy = connector._choose_strategy
     choose_precision = connector._check_and_init_precision

@@ -19,7 +19,7 @@ __all__ = ["from_jax", "load_stablehlo", "to_jax"]
 
 
 def __getattr__(name: str) -> Any:
-    # Import lazily: the modules load JAX, which importing this package must not do.
+    # Import lazily, because these modules load JAX, and importing this package must not load it.
     if name in _MODULES:
         from importlib import import_module
 

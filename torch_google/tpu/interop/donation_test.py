@@ -39,7 +39,7 @@ HOLDERS: list[Callable[[jax.Array], Any]] = [held, other_array, numpy_view, dlpa
 
 
 def overwrite(x: torch.Tensor) -> None:
-    """Overwrite a tensor repeatedly, as training does, so that its old buffers could be donated."""
+    """Overwrite a tensor repeatedly, as training does, so that old buffers may be donated."""
     for _ in range(5):
         x.mul_(2).add_(1)
         x.sub_(0.5)

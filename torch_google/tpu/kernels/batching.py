@@ -87,7 +87,7 @@ _EMPTY = Parameter("", None).default
 def _dims(
     signature: KernelSignature, values: Sequence[Any], in_dims: Sequence[Any]
 ) -> Iterator[Any]:
-    """Yield the dimension that vmap maps over, or None, for each tensor."""
+    """Yield the dimension of each tensor that vmap maps over, or None if it is not mapped."""
     padded = [*in_dims, *[None] * (len(values) - len(in_dims))]
     for parameter, value, dim in zip(signature.parameters, values, padded, strict=True):
         if parameter.is_tensors:

@@ -22,7 +22,7 @@ from torch_google.tpu.runtime import platform
 
 @dataclass(frozen=True)
 class Kernel:
-    """A JAX function that is a torch operator. `title` names it in error messages.
+    """A JAX function and the torch operator that it implements. `title` is its name in errors.
 
     `function` takes arrays in place of tensors. `x64` specifies whether it is traced with 64-bit
     types; if it is None, `x64_choice` decides. For a gradient, `primal` is the kernel that it

@@ -165,7 +165,10 @@ _KNOWN = "jax.Array, int, float, bool, str, each of these or None, list[jax.Arra
 
 
 def _translated(annotation: Any) -> tuple[Any, bool]:
-    """Return the torch annotation for a JAX one, or None, and whether the JAX one is a tuple."""
+    """Return the torch annotation for a JAX annotation, and whether the latter is a tuple type.
+
+    The torch annotation is None if the JAX annotation is not supported.
+    """
     if annotation in (jax.Array, torch.Tensor):
         return torch.Tensor, False
     if annotation in _NUMBERS:

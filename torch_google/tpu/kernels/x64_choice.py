@@ -38,7 +38,7 @@ class Choice:
 
 
 def choose(function: Function, arrays: Sequence[Any]) -> Choice:
-    """Choose whether to trace a function with 64-bit types, given arrays, tracers or specs."""
+    """Choose whether to trace with 64-bit types. `arrays` may be tracers or ShapeDtypeStructs."""
     if any(is_64_bit(array) for array in arrays):
         return Choice(True)
     try:

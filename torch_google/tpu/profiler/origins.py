@@ -3,7 +3,7 @@
 
 While a trace is being recorded, C++ (`../csrc/origin.cpp`) records the origin of each operator, and
 lists the runs of fused programs in order. The trace contains the kernels of each run. It does not
-say which run they belong to, so the runs are matched by their order.
+say which run they belong to, so this module matches kernels to runs by their order.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Run = tuple[int, ...]
 
 
 class Recording:
-    """The runs of fused programs during a trace. It is empty until the recording ends."""
+    """The runs of fused programs during a trace, which are available once the recording ends."""
 
     def __init__(self) -> None:
         self._origins: list[Origin] = []
@@ -49,7 +49,7 @@ class Recording:
             self._runs[program].append(tuple(operators))
 
     def runs(self, program: str, kernels: Sequence[Mapping[str, Any]]) -> list[Sequence[Run]]:
-        """Return the runs that each kernel may belong to, which is usually one.
+        """Return the runs that each kernel may belong to, usually just one.
 
         `kernels` are the events of all kernels of the program in the trace. Identical runs are
         returned only once.
@@ -100,7 +100,7 @@ def _matched(kernels: Sequence[Mapping[str, Any]], runs: int) -> list[tuple[int,
 
 
 def _by_count(kernels: Sequence[Mapping[str, Any]], runs: int) -> list[tuple[int, int]]:
-    """Match kernels that lack a run id to runs, if each was executed equally often in each run.
+    """Match kernels without a run id to runs, if all runs execute each kernel equally often.
 
     Even so, runs that overlap in time cannot be told apart.
     """

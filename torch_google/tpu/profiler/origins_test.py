@@ -102,7 +102,7 @@ def test_equal_layers_have_their_own_modules_and_lines(traces: str, tmp_path: Pa
 
 
 def test_parts_of_the_backward_pass_that_run_python(tmp_path: Path) -> None:
-    """Recomputed forward kernels have modules; user-defined backward kernels have source lines."""
+    """The trace names the modules of recomputed kernels and the lines of user-defined gradients."""
     network = _Checkpointed(nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Softmax(-1))).to("tpu")
     kernels = _kernels_of(tmp_path, lambda x: _Triple.apply(network(x)))
     assert "_Checkpointed.layer.1" in _values(kernels, "modules")

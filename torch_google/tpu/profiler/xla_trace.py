@@ -84,9 +84,9 @@ def trace(directory: str | os.PathLike[str], *, python: bool = False) -> Iterato
     The trace contains each operator's program, named after the operator (`jit(aten_mm)`), the
     kernels of fused programs, named after the operators that they compute, and all
     torch.profiler.record_function ranges, including those of optimizers. In the Perfetto trace,
-    the kernels of fused programs also have the modules and source lines of their operators.
-    `python` adds calls to Python functions, which is slow. On entry and on exit, the block waits
-    for the devices.
+    the kernels of fused programs are annotated with the modules and source lines of their
+    operators. `python` adds calls to Python functions, which is slow. On entry and on exit, the
+    block waits for the devices.
 
     Raises RuntimeError if a trace is already running in this process.
     """

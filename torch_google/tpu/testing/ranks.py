@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a test's functions in ranks, the processes of a process group.
+"""Runs a test's functions on ranks, the processes of a process group.
 
 Starting torch and JAX takes seconds, so all tests in a module share their ranks. A server process
 imports both once per module, and forks the ranks.
@@ -32,14 +32,14 @@ _WARM_IMPORTS = [
     "torch_google.tpu.registration",
     "torch_google.tpu.testing.ranks",
 ]
-# Modules that the first call to torch.compile imports, which takes 2 s of CPU time.
+# Modules that the first call to torch.compile imports. The import takes 2 s of CPU time.
 _COMPILER_IMPORTS = ["torch._inductor.compile_fx"]
 # A test whose ranks hang fails after this many seconds, instead of blocking the whole run.
 _PATIENCE = 300.0
 
 
 class RankFailedError(AssertionError):
-    """Raised if a function failed in a rank, or if the rank exited.
+    """Raised if a function failed on a rank, or if the rank exited.
 
     The message has the function's traceback or the rank's exit code.
     """
@@ -97,9 +97,9 @@ class Ranks:
         self._folder.cleanup()
 
     def run(self, function: Callable[..., Any], *args: Any) -> list[Any]:
-        """Run `function(rank, *args)` in each rank, and return a list of the results.
+        """Run `function(rank, *args)` on each rank, and return a list of the results.
 
-        Raises RankFailedError if the function failed in a rank or the rank exited, and TimeoutError
+        Raises RankFailedError if the function failed on a rank or the rank exited, and TimeoutError
         if a rank hangs.
         """
         self.start(function, *args)
@@ -116,13 +116,13 @@ class Ranks:
         return results
 
     def start(self, function: Callable[..., Any], *args: Any) -> None:
-        """Start `function(rank, *args)` in each live rank."""
+        """Start `function(rank, *args)` on each live rank."""
         for connection, process in zip(self._connections, self._processes, strict=True):
             if process.is_alive():
                 connection.send((function, args))
 
     def result(self, rank: int) -> Any:
-        """Wait for the function that was last started in a rank, and return its result."""
+        """Wait for the function that was last started on a rank, and return its result."""
         connection = self._connections[rank]
         if not wait([connection], _PATIENCE):
             raise TimeoutError(f"rank {rank} has no result after {_PATIENCE:.0f} s")
@@ -147,7 +147,7 @@ def end_server() -> None:
 
 
 def caught(function: Callable[[], Any]) -> tuple[str, str]:
-    """Return the type name and message of the error that `function` raises, or empty strings."""
+    """Return the type name and message of the error that `function` raises, or ("", "") if none."""
     try:
         function()
     except (RuntimeError, ValueError, TypeError) as error:

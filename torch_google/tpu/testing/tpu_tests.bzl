@@ -3,8 +3,8 @@
 
 load("//tools/par:par.bzl", "par_tests")
 
-# Modules that most tests import and that start no threads. Importing them once per shard saves 4 s
-# of CPU time per file. The torch_google modules are those that are imported when the device is
+# Modules that most tests import and that start no threads. Importing them once per test shard saves
+# 4 s of CPU time per file. The torch_google modules are those that are imported when the device is
 # initialized.
 _WARM_IMPORTS = [
     "hypothesis",
@@ -22,7 +22,7 @@ _WARM_IMPORTS = [
     "torch_google.tpu.torch_hooks.optimizer_steps",
 ]
 
-# Modules that the first call to torch.compile imports, which takes 2 s of CPU time per file.
+# Modules that the first call to torch.compile imports. The import takes 2 s of CPU time per file.
 _COMPILER_IMPORTS = ["torch._inductor.compile_fx"]
 
 def tpu_tests(name, srcs, deps = [], compiles = False, **kwargs):
