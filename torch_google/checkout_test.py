@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""If Python starts in a checkout that shadows an installed package, a warning gives a remedy."""
+"""If Python starts in a checkout that shadows an installed package, a warning says what to do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch_google
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """Create a checkout without compiled code, and in `site` an installed package that has it."""
+    """Create a checkout without compiled code, and an installed package with it in `site`."""
     tree = tmp_path / "checkout"
     _package(tree / "torch_google")
     (tree / "MODULE.bazel").touch()
