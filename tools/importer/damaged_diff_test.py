@@ -97,7 +97,7 @@ _COUNT = re.compile(rb"\d+")
 
 @st.composite
 def _damaged(draw: st.DrawFn) -> bytes:
-    """Draw one to three of the diffs, with up to four defects in total."""
+    """Generate a concatenation of one to three of the diffs, with up to four defects in total."""
     lines = b"".join(draw(st.lists(st.sampled_from(_DIFFS), min_size=1, max_size=3))).split(b"\n")
     for _ in range(draw(st.integers(0, 4))):
         index = draw(st.integers(0, len(lines) - 1))

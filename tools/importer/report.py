@@ -98,7 +98,7 @@ class PlainReport:
             step.stop()
 
     def result(self, data: Mapping[str, object]) -> None:
-        """Do nothing, because the lines already contain the result."""
+        """Do nothing, because the printed lines already contain the result."""
 
 
 class TerminalReport:
@@ -133,7 +133,7 @@ class TerminalReport:
                 bars.stop()
 
     def result(self, data: Mapping[str, object]) -> None:
-        """Do nothing, because the lines already contain the result."""
+        """Do nothing, because the printed lines already contain the result."""
 
 
 class JsonReport:

@@ -77,7 +77,10 @@ class TreeBuilder:
 
 
 def patched_entries(series: Series, snapshot: Snapshot) -> dict[str, Entry]:
-    """Return `snapshot`'s files with the patches applied. Raises ApplyError if a patch fails."""
+    """Return the files of `snapshot` with the patches applied.
+
+    Raises ApplyError if a patch does not apply.
+    """
     absent = record_base(series, snapshot).absent
     tree = OverlaySnapshot(snapshot, apply_to_snapshot(series, snapshot, absent=absent))
     entries: dict[str, Entry] = {}

@@ -199,7 +199,10 @@ def _publish(
     rewrites: Rewrites,
     extra: Mapping[str, object],
 ) -> ExitCode:
-    """Write the patch series, `others`, the licence record and reusable resolutions atomically."""
+    """Write the patch series and the files in `others` atomically.
+
+    `others` contains the licence record and the reusable conflict resolutions.
+    """
     project, report = context.project, context.report
     files: dict[str, bytes | None] = dict(others)
     files |= directory_changes(project, carried, source, overwrite=work.overwrite)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start, refresh, stop, drop or kill edits in a small workspace."""
+"""Edit, add and drop patches, with conflicts, killed commands and a full disk."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _sample(tmp_path: Path) -> SampleWorkspace:
 def _laid_out(
     directory: Path, series: Mapping[str, Mapping[str, str]] = _SERIES
 ) -> SampleWorkspace:
-    """Create a workspace with a patch series for v1, whose build uses a different release."""
+    """Create a workspace with a patch series for v1 and a build pinned to a different release."""
     sample = make_workspace(directory)
     sample.series("v1", series)
     assert sample.run("--tag", "v1", "--origin", str(sample.upstream / "v1")) == 0

@@ -74,7 +74,7 @@ def waiting_lines(waiting: Sequence[PatchResult]) -> Iterator[str]:
 
 
 def watch_lines(watched: Watched, unwatched: Sequence[str]) -> Iterator[str]:
-    """Yield lines about landed patches that upstream reverted, or whose revert is undetectable."""
+    """Yield lines about landed patches that upstream reverted, or whose revert would be missed."""
     for name in watched.returned:
         yield f"back: {name} is in the series again, because upstream has reverted it"
     for name in watched.lost:

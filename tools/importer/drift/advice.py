@@ -48,7 +48,7 @@ class Attention:
 
 
 def attention(table: Table) -> list[Attention]:
-    """Return the patches that need manual resolution, by release, then in series order."""
+    """Return the patches that need manual resolution, sorted by release and series order."""
     return [
         _attention(release, row.name, row.cells[column])
         for column, release in enumerate(table.releases)

@@ -117,9 +117,9 @@ def test_its_series_applies_strictly_to_the_release(label: str) -> None:
     assert apply_to_snapshot(series, snapshot)
 
 
-# If a release's series is rebased back onto the build's release, most patches become the same as in
-# the build's series. These are the outcomes of the others. Patches that were resolved by hand need
-# manual resolution again.
+# If a release's series is rebased back onto the build's release, most patches become identical to
+# those in the build's series. These are the outcomes of the others. Patches that were resolved by
+# hand need manual resolution again.
 _BACK = {
     "v2.6.0": {
         "inductor-pass-hash.patch": Outcome.CONFLICT,
@@ -143,7 +143,8 @@ _BACK = {
 }
 
 
-# Outcomes of the patches that only a build from source needs, so the wheel's series omits them.
+# Outcomes of the patches that are not in the wheel's series, because only a build from source needs
+# them.
 _OF_SOURCES = {
     "v2.6.0": {
         "inductor-in-a-static-program.patch": Outcome.SUSPECTED,
@@ -167,7 +168,7 @@ _OF_SOURCES = {
 @pytest.mark.full
 @pytest.mark.parametrize("label", _BACK)
 def test_carried_back_it_is_the_series_that_it_was(label: str) -> None:
-    """Merging needs only line hashes of the patches' old release, so its files are not read."""
+    """Merging needs only the line hashes in the recorded base, so the old release is not read."""
     home = _PROJECT.series_of(_table().series)
     series = load_series(_PROJECT.series_of(label))
     wheel = _wheel(read_base(home).pin)

@@ -48,7 +48,7 @@ def new_patch(release: Release, name: str, count: int, header: bytes, edits: Fil
 
 
 def refuse_absent(release: Release, patch: Patch) -> None:
-    """Raise UserError if upstream's tree, as opened from its origin, lacks the patch's files."""
+    """Raise UserError if the patch touches files that the tree's origin never contains."""
     absent = [path for diff in patch.files for path in diff.paths if path in release.base.absent]
     if absent:
         raise UserError(

@@ -34,7 +34,10 @@ def find_renames(removed: Mapping[str, Blob], added: Mapping[str, Blob]) -> dict
 
 
 def _likeness(before: Blob, after: Blob) -> float:
-    """Return the bytes in common lines as a fraction of the larger file; 2 for identical files."""
+    """Return the fraction of the larger file's bytes that are in common lines.
+
+    Return 2 for identical files, so that they precede files with the same lines in another order.
+    """
     if (before.mode == SYMLINK) != (after.mode == SYMLINK):
         return 0.0
     if before.data == after.data:

@@ -22,12 +22,12 @@ from tools.importer.engine.marks import Mark
 # If a gap between anchors has more pairs of lines than this, it counts as entirely rewritten. This
 # can turn a merge into a conflict, but never gives a wrong result.
 _GAP_PAIRS = 4_000_000
-# A range with more lines than this is first cut where both sides have the same unique run of lines.
-# The search for such runs starts at every _CUT_EVERY-th line.
+# A range with more lines than this is first split where both sides have the same unique run of
+# lines. The search for such runs starts at every _CUT_EVERY-th line.
 _LONG = 1000
 _CUT_EVERY = 64
-# A range is cut only where this many consecutive lines match. The first of these lines, or the run
-# as a whole, must be unique on both sides.
+# A range is split only where this many consecutive lines match. The first of these lines, or the
+# run as a whole, must be unique on both sides.
 _SAME_RUN = 8
 
 
@@ -57,7 +57,7 @@ class Change:
 def align(old: Sequence[Mark], new: Sequence[Mark], *, counts: Counts | None = None) -> list[Match]:
     """Return the lines that the two versions have in common, in order, as maximal runs.
 
-    `counts` contains how often each line occurs in each version, if already computed.
+    `counts` contains the number of occurrences of each line per version, if already computed.
     """
     return _joined(_blocks(_Pair(old, new, counts), 0, len(old), 0, len(new)))
 
@@ -228,9 +228,9 @@ def _longest(limit: int, same: Callable[[int, int], bool]) -> int:
 def _cuts(
     pair: _Pair, start: int, stop: int, new_start: int, new_stop: int
 ) -> list[tuple[int, int]]:
-    """Return the positions at which to cut both ranges, as (old, new) pairs.
+    """Return the positions at which to split both ranges, as (old, new) pairs.
 
-    The same run of lines starts at both positions, and it occurs only once on each side. Cutting
+    The same run of lines starts at both positions, and it occurs only once on each side. Splitting
     long ranges saves time: the search for anchors builds a table of all lines in a range, but most
     of the shorter ranges are identical on both sides and need no anchors.
     """

@@ -22,8 +22,8 @@ _CELLS = 200_000
 class Alignments:
     """All possible alignments of the texts `old` and `new`.
 
-    `kept` maps old lines to their new indices, for lines that every alignment keeps at the same
-    index.
+    `kept` maps the index of each old line that has the same counterpart in every alignment to the
+    index of this counterpart in `new`.
     """
 
     old: tuple[Mark, ...]

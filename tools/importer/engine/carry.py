@@ -291,7 +291,7 @@ class _Work:
         )
 
     def unrecorded(self, patch: Patch, diff: FileDiff, where: str) -> FileResult:
-        """Apply a patch strictly, because a file that the base lacks cannot be merged."""
+        """Apply a diff without fuzz, because a file that the base lacks cannot be merged."""
         before = self.read(where)
         try:
             after = apply_diff(patch.name, diff, {path: self.read(path) for path in diff.paths})

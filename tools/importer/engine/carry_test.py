@@ -255,7 +255,7 @@ def test_outcomes(tmp_path: Path, case: _Case) -> None:
 
 @pytest.mark.parametrize("case", _CASES, ids=[case[0] for case in _CASES])
 def test_what_is_carried_applies_strictly_and_stays(tmp_path: Path, case: _Case) -> None:
-    """The new patches apply strictly to the new tree, and importing them again changes no byte."""
+    """The rebased patches apply to the new tree without fuzz. Rebasing again changes no byte."""
     _, old, steps, upstream, _ = case
     scenario = _scenario(tmp_path / "a", old, steps)
     new = over(scenario.old, upstream)
@@ -300,7 +300,7 @@ def _edits(draw: st.DrawFn, text: str, line: st.SearchStrategy[str] = _LINE) -> 
 def _stories(
     draw: st.DrawFn, line: st.SearchStrategy[str] = _LINE
 ) -> tuple[dict[str, str], list[tuple[str, dict[str, str]]]]:
-    """Draw two files and a series of patches that change them."""
+    """Generate two files and a series of patches that change them."""
     old = {
         name: "".join(draw(st.lists(line, min_size=3, max_size=20))) for name in ("a.py", "b.py")
     }
@@ -351,7 +351,7 @@ def test_the_laws_on_any_upstream(
 def test_what_landed_is_never_put_in_twice(
     story: tuple[dict[str, str], list[tuple[str, dict[str, str]]]],
 ) -> None:
-    """If upstream only merged all patches, importing it leaves its tree unchanged or stops.
+    """If upstream's only changes are our patches, an import leaves its tree unchanged or stops.
 
     Not every patch counts as landed, because two patches that undo each other may both remain in
     the series. Lines are rarely repeated here, because a line such as `)` does not show which patch
@@ -518,7 +518,7 @@ def test_memory_of_the_old_tree_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_file_that_a_person_adds_has_its_place_in_the_patch(tmp_path: Path) -> None:
-    """A patch that loses a file in one import and regains it in the next is restored exactly."""
+    """If the user's resolution adds a file, the patch equals one that always had this file."""
     old = dict.fromkeys(("a", "b", "c"), _TEXT)
     both = make_scenario(tmp_path / "whole", old, {"p": dict.fromkeys(old, _PATCHED)})
     part = make_scenario(tmp_path / "part", old, {"p": {"b": _PATCHED, "c": _PATCHED}})

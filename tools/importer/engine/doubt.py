@@ -140,7 +140,7 @@ class _Kept:
         return index == len(self._changes) or self._changes[index].start > line
 
     def passes(self, base: Text, line: int) -> bool:
-        """Return whether a kept line and a nearby one are in reverse order, so one has moved."""
+        """Return whether a kept line and a nearby one have swapped places, so one has moved."""
         position = self._place(line)
         marks = self._text.marks
         above = set(base.marks[max(line - _NEAR, 0) : line])
@@ -196,7 +196,11 @@ def _doubt(window: _Window, result: Marks) -> int | None:
 
 
 def _parts(window: _Window, ours: Mapping[int, int], theirs: Mapping[int, int]) -> list[_Window]:
-    """Cut a window at each line that all alignments of both sides keep at the same position."""
+    """Split a window at each base line that has a fixed counterpart in both versions.
+
+    `ours` and `theirs` map the base lines that have the same counterpart in all alignments to the
+    indices of these counterparts.
+    """
     out: list[_Window] = []
     start = mine = other = 0
     ends = (len(window.base), len(window.ours), len(window.theirs))
@@ -219,9 +223,11 @@ def _parts(window: _Window, ours: Mapping[int, int], theirs: Mapping[int, int]) 
 
 
 def _agreed(part: _Window, usual: Marks | None = None) -> Marks | _Clash | None:
-    """Return the merge result on which all alignments of `part` agree; None if they disagree.
+    """Return the merge result of `part` if all alignments give the same result, else None.
 
-    `usual` is the result of the alignment that the merge used, if known.
+    `part` is a range of lines in all three versions. Return None also if there are too many
+    alignments. `usual` is the result of the actual merge, if known; otherwise, the first alignments
+    are merged. If the changes clash in that merge, return the clash.
     """
     if part.ours == part.base:
         return part.theirs
@@ -259,10 +265,11 @@ def _agrees(
     settled: Sequence[Change],
     alike: Sequence[Sequence[Change]],
 ) -> bool:
-    """Return whether merging upstream's changes `ours` with each item of `alike` gives `usual`.
+    """Return whether merging `ours` with each item of `alike` gives the same result, `usual`.
 
-    Each item of `alike` is the list of the patch's changes under one alignment. After sliding
-    insertions and deletions down, each of these lists equals `settled`.
+    `ours` is the list of upstream's changes under one alignment. Each item of `alike` is the list
+    of the patch's changes under one alignment. After sliding insertions and deletions down, each of
+    these lists equals `settled`.
     """
     if usual == part.ours:
         # If both sides have the same text, they made the same change, even if each may have kept a
@@ -318,7 +325,7 @@ def _slid_over(part: _Window, one: Sequence[Change], other: Sequence[Change]) ->
 
 
 def _some(side: Alignments | None) -> list[list[Change]]:
-    """Return all possible alignments; [] if there are none or too many."""
+    """Return a side's changes under each possible alignment; [] if there are none or too many."""
     some = list(itertools.islice(side.changes(), _MAX_ALIGNMENTS + 1)) if side else []
     return some if len(some) <= _MAX_ALIGNMENTS else []
 

@@ -69,7 +69,7 @@ def test_what_we_write_applies_in_git_and_here(
 
 
 def _rendered(diff: bytes, before: Files, after: Files, context: int) -> bytes:
-    """Return our patch for the files that `diff` changes."""
+    """Return the importer's own patch for the files that `diff` changes."""
     changes = [
         Change(
             file.old_path or file.path,

@@ -30,7 +30,7 @@ Read = Callable[[str], Blob | None]
 
 @dataclass(frozen=True)
 class Old:
-    """A file of the old tree between two patches: its bytes, or hashes of its lines."""
+    """A file of the old tree before or after a patch: its bytes, or only hashes of its lines."""
 
     mode: str
     blob: Blob | None

@@ -130,9 +130,9 @@ def test_edits_of_any_text_of_few_words(story: Story) -> None:
         return  # both sides insert at the same place, so the order is unknown
     verdict = _verdict(story)
     if verdict not in ("stop", "right"):
-        # Another alignment may produce the same text by choosing the other of two identical
-        # lines. With that alignment, the whole patch must have landed, or the result must be
-        # correct by line identity.
+        # The patch may instead have removed the other of two identical lines, which results in the
+        # same text. In that case, the whole patch must have landed, or the result must be correct
+        # by line identity.
         assert any(
             other.landed
             or ({*other.patch} <= {*story.patch, *story.upstream} and _verdict(other) == "right")

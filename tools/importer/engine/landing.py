@@ -40,7 +40,7 @@ class Landing:
 class Landings:
     """Landed patches, rewritten to apply to `tree`, which is upstream's tree without them.
 
-    `files` maps names to patch files, in order. `lost` names the patches that cannot be removed.
+    `files` maps names to patch files, in order. `lost` names the patches that cannot be reverted.
     """
 
     tree: Snapshot
@@ -55,7 +55,7 @@ def landings(
     results: Sequence[PatchResult],
     names: Collection[str],
 ) -> list[Landing]:
-    """Return the landed patches `names`. `results` contains their outcomes on `new`."""
+    """Return the landed patches with these `names`. `results` contains their outcomes on `new`."""
     history = History(series, base, new, None)
     out: list[Landing] = []
     for patch, result in zip(series.patches, results, strict=False):
@@ -69,7 +69,7 @@ def landings(
 
 
 def take_out(items: Sequence[Landing], new: Snapshot) -> Landings:
-    """Remove the landed patches `items` from the tree `new`, last patch first."""
+    """Revert the landed patches in `items`, last patch first, on top of the tree `new`."""
     without: dict[str, Blob | None] = {}
     files: dict[str, bytes] = {}
     lost: list[str] = []
@@ -107,7 +107,7 @@ def is_reverted(item: Landing, new: Snapshot) -> bool:
 
 
 def _reversed(item: Landing, tree: Snapshot) -> dict[str, Blob | None] | None:
-    """Return the patch's files with the patch removed; None if it cannot be removed."""
+    """Return the files that the patch touches, with it reverted; None if it cannot be reverted."""
     out: dict[str, Blob | None] = {}
     for path, step in item.steps:
         blob = out[path] if path in out else tree.read(path)

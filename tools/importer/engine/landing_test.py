@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remove landed patches from upstream's tree."""
+"""Test that landed patches can be reverted, and that reverts by upstream are detected."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_out_and_in_again_is_upstreams_tree(tmp_path: Path) -> None:
 
 
 def _out_and_in_again(tmp_path: Path, seed: int) -> int:
-    """Return how many of two landed patches could be removed from upstream's tree."""
+    """Return how many of two landed patches could be reverted in upstream's tree."""
     tmp_path.mkdir()
     source = random.Random(seed)
     one = _edited(LINES, source)

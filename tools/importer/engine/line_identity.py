@@ -85,7 +85,7 @@ class Story:
         return True
 
     def slid(self) -> Iterator[Story]:
-        """Yield variants in which the patch removes other lines but results in the same text.
+        """Yield variants in which the patch removes different lines, but results in the same text.
 
         For example, a function may be removed with the blank line above it or the one below it. In
         each variant, the patch still removes at least one of the lines that it removes here.
@@ -119,7 +119,7 @@ def merged(story: Story) -> FileMerge:
 
 
 def carried(base: bytes, ours: bytes, theirs: bytes) -> FileMerge:
-    """Merge upstream's `ours` with the patch from `base` to `theirs`."""
+    """Merge upstream's version (`ours`) with the patch from `base` to `theirs`."""
     before, after = Blob(base), Blob(theirs)
     (diff,) = parse_diff(render_patch(b"Subject: Any", [Change("a", "a", before, after)]))
     words = {mark_of(line): line for hunk in diff.hunks for line in (*hunk.old, *hunk.new)}
@@ -128,7 +128,7 @@ def carried(base: bytes, ours: bytes, theirs: bytes) -> FileMerge:
 
 
 def single_edits(size: int, new: Sequence[Lines] = ((),)) -> Iterator[LineEdit]:
-    """Yield an edit for each non-empty range of `size` lines and each replacement in `new`."""
+    """Yield each edit that replaces a non-empty range of a `size`-line text with one of `new`."""
     for start in range(size):
         for stop in range(start + 1, size + 1):
             for lines in new:
@@ -166,7 +166,7 @@ def _shifted(edit: LineEdit, steps: int) -> LineEdit:
 
 
 def _contradict(one: LineEdit, other: LineEdit) -> bool:
-    """Return whether two edits conflict. Overlapping edits do not if both only remove lines."""
+    """Return whether two edits conflict. Two edits that only remove lines never conflict."""
     if not one.new and not other.new:
         return False
     if one.start == one.stop == other.start == other.stop:

@@ -48,7 +48,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class Merge:
-    """A merge of upstream's `ours` with a patch from `base` to `theirs`."""
+    """A merge of upstream's version (`ours`) with a patch from `base` to `theirs`."""
 
     base: Version
     ours: Version

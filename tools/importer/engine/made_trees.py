@@ -71,7 +71,7 @@ def trees() -> st.SearchStrategy[Files]:
 
 @st.composite
 def two_trees(draw: st.DrawFn) -> tuple[Files, Files]:
-    """Draw a tree, and a copy in which files are edited, moved, added, deleted or replaced."""
+    """Generate a tree and a copy with files edited, moved, added, deleted or replaced."""
     before = draw(trees())
     after: Files = {}
     for path, blob in before.items():
@@ -95,7 +95,7 @@ def two_trees(draw: st.DrawFn) -> tuple[Files, Files]:
 
 @st.composite
 def edited(draw: st.DrawFn, data: bytes) -> bytes:
-    """Draw `data` with some lines added, changed or removed, perhaps without a final newline."""
+    """Generate variants of `data` with some lines edited, possibly without a final newline."""
     lines = data.split(b"\n")
     for _ in range(draw(st.integers(1, 3))):
         index = draw(st.integers(0, len(lines)))

@@ -28,9 +28,9 @@ class Labels:
 
 @dataclass(frozen=True)
 class Region:
-    """A range that the patch changes: base[start:stop], and ours[ours_start:ours_stop] upstream.
+    """A range that the patch changes. `theirs` contains the patch's lines for the range.
 
-    `theirs` contains the patch's lines for the range.
+    The range is base[start:stop] in the base, and ours[ours_start:ours_stop] in upstream's version.
     """
 
     start: int
@@ -45,9 +45,9 @@ class Region:
 class Merge:
     """A merged file. `lines` contains conflict markers around each region in `conflicts`.
 
-    `edits` lists the differences between ours and the result, with positions in both. `upstream`
-    lists the changes from base to ours, `stretches` the ranges that the patch changes, and
-    `matches` the base lines that upstream kept.
+    `edits` lists the differences between upstream's version and the result, with positions in both.
+    `upstream` lists the changes from the base to upstream's version, `stretches` the ranges that
+    the patch changes, and `matches` the base lines that upstream kept.
     """
 
     lines: tuple[bytes, ...]

@@ -72,7 +72,7 @@ def _git(directory: Path, base: bytes, ours: bytes, theirs: bytes) -> bytes | No
 
 
 def test_what_upstream_added_to_a_patchs_change_is_no_guess() -> None:
-    """Either of upstream's two `1` lines may be the base's. The patch also adds a `1` line."""
+    """Either of upstream's two `1` lines may be the one from the base. The patch also adds one."""
     base, ours, theirs = b"1\nlast", b"0\n1\n1\nlast", b"0\n1\n1\n"
     merge = merge_texts(Text.of(base), Text.of(ours), Text.of(theirs))
     assert merge.conflicts

@@ -125,7 +125,10 @@ def _anchors(base: Text, ours: Text, merge: Merge) -> list[tuple[int, int]]:
 
 
 def _answers(dispute: Dispute, marked: bytes, resolved: bytes) -> tuple[bytes, ...] | None:
-    """Return the resolution of each conflict; None if it is ambiguous or other lines changed."""
+    """Return the text that replaces each conflict.
+
+    Return None if these texts are ambiguous, or if lines outside the conflicts have changed.
+    """
     kept, text = _kept(dispute, split_lines(marked)), split_lines(resolved)
     end = len(text) - len(kept[-1])
     if end < len(kept[0]) or text[: len(kept[0])] != kept[0] or text[end:] != kept[-1]:

@@ -15,9 +15,9 @@ _WIDEST = 60  # columns of text on each side; a longer line continues on the nex
 
 @dataclass(frozen=True)
 class Pair:
-    """A row: a line of the patch and a line of upstream. None means that a side has no line here.
+    """A row of two columns: a line of the patch and a line of upstream.
 
-    `same` is true if the two lines are equal.
+    A column is None if that side has no line in this row. `same` is true if both lines are equal.
     """
 
     patch: str | None
@@ -26,7 +26,7 @@ class Pair:
 
 
 def pairs_of(file: FileResult) -> tuple[Pair, ...]:
-    """Return the rows for all of a file's conflicts, or () if there are none."""
+    """Return the rows to show for all of a file's conflicts, or () if it has no conflicts."""
     if file.before is None or not file.conflicts:
         return ()
     lines = Text.of(file.before.data).lines or ()

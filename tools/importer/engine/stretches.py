@@ -164,8 +164,9 @@ def _doubtful(
 def _untouched(base: Sequence[Mark], inner: Sequence[Mark], head: int, tail: int) -> bool:
     """Return whether `inner` is a contiguous run of the base's lines.
 
-    If `head` is 0, the run must be at the start of the base. Otherwise, if `tail` is 0, it must be
-    at the end.
+    `inner` is the patch's version without its first `head` and last `tail` lines, which upstream's
+    version also has. If `head` is 0, the run must be at the start of the base. Otherwise, if `tail`
+    is 0, it must be at the end.
     """
     size = len(inner)
     if not size:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Apply a whole patch series to a snapshot strictly, with the same code as the build."""
+"""Apply a whole patch series to a snapshot without fuzz, using the same code as the build."""
 
 from __future__ import annotations
 

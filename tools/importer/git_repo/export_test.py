@@ -262,7 +262,7 @@ def test_owners_become_senders(tmp_path: Path, upstream: Path, owner: str, sende
 
 
 def test_a_changed_patch_updates_its_own_branch(upstream: Path, series: Series) -> None:
-    """An unchanged branch from an earlier export is replaced without --force."""
+    """A branch that has not changed since its last export is replaced without --force."""
     export(upstream, offer(series))
     patch = series.root / "first.patch"
     patch.write_bytes(patch.read_bytes().replace(b"some_test.py::test_it", b"new_test.py::test_it"))

@@ -16,7 +16,7 @@ _FILE = "importer-pending.json"
 
 @dataclass(frozen=True)
 class Pending:
-    """An unfinished update of `ref` from `old` to `new`, and of the working tree below `at`.
+    """An unfinished update of `ref` from `old` to `new`, and of the working tree under `at`.
 
     `old` is None if the ref is new.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write one file outside git atomically, and only if it changed."""
+"""Write a file atomically, without using git, and only if its content changed."""
 
 from __future__ import annotations
 

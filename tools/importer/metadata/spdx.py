@@ -196,7 +196,7 @@ def _relation(left: str, kind: str, right: str) -> _Json:
 
 
 def _distinct(rows: Iterable[_Json]) -> list[_Json]:
-    """Return the rows in order, without duplicates: a replaced wheel may repeat a relationship."""
+    """Return the relationships, sorted, without the duplicates that a replaced wheel may cause."""
     return [json.loads(text) for text in sorted({json.dumps(row) for row in rows})]
 
 

@@ -205,7 +205,7 @@ def cuda(workspace: Path) -> Vendored:
         version, wheels = str(pin["version"]), pin["wheels"]
         if not isinstance(wheels, Mapping):
             raise KeyError("wheels")
-        # Put the runtime first, because it is the part that programs contain.
+        # Put the runtime wheel first, because programs contain the static runtime from it.
         names = ["runtime", *sorted(name for name in wheels if name != "runtime")]
         purls = [
             _purl("pypi", wheels[name]["distribution"], wheels[name]["version"]) for name in names

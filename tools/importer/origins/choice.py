@@ -120,7 +120,10 @@ _CACHED = (wheel.KIND, sdist.KIND, published.KIND)
 
 
 def select(project: Project, snapshot: OriginSnapshot) -> OriginSnapshot:
-    """Return the files that the project selects from upstream's tree, with the project's label."""
+    """Return upstream's tree, reduced to the files that the project selects.
+
+    Its label is the name of the release's patch series if the pin contains a tag or a commit.
+    """
     label = project.label_of(snapshot.pin) or snapshot.label
     takes_any = project.builder == TREE
     if not project.selection and label == snapshot.label and snapshot.natives >= takes_any:

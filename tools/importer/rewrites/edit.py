@@ -42,13 +42,14 @@ def rewritten_call(rule: Rule, text: str) -> str | None:
 def rewrite_file(
     data: bytes, module: Module, sites: Sequence[tuple[Site, str]], target: str
 ) -> bytes | None:
-    """Replace each call with its new text, import `target`'s module, and return the file.
+    """Return the file with each call replaced by its new text.
 
-    Return None if a local variable shadows the module that `target` names.
+    An import of `target`'s module is added to the file if it is missing. Return None if a local
+    variable shadows this module, or if there is no line at which to insert the import.
     """
     root = target.split(".")[0]
     places = {(site.line, site.column) for site, _ in sites}
-    # Calls that begin at the same position, as in `f()()`, are in the same scope.
+    # Several calls may begin at the same position, as in `f()()`, but they are in the same scope.
     calls = (call for named in module.calls.values() for call in named)
     if any(
         (call.lineno, call.col_offset) in places and module.is_local(root, call) for call in calls

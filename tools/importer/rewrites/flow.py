@@ -90,7 +90,8 @@ class Flow:
             self._mark(node, OWN)
         for name in ("getfile", "getsourcefile"):
             for call in self.module.calls.get(name, ()):
-                # Mark it as PASSED, not OWN: the argument may come from outside this tree.
+                # Use the weaker mark PASSED, because the call's argument may come from outside this
+                # tree.
                 self._mark(call, PASSED)
 
     def give(self, given: Given) -> None:
@@ -271,7 +272,7 @@ class Flow:
 
 
 def _gives_path(callee: ast.expr) -> bool:
-    """Return whether a call may return a path that it receives. Most constructors do not."""
+    """Return whether a call may return a path passed to it. Most constructors do not."""
     name = _last(callee)
     return name not in _NO_PATH and (name in _PATH_CLASSES or not name.lstrip("_")[:1].isupper())
 

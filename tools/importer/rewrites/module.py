@@ -47,7 +47,7 @@ class Import:
 
     @property
     def files(self) -> tuple[str, str]:
-        """Return the two possible paths of the module's file: for a plain module and a package."""
+        """Return the two possible paths of the module's file: as a plain module or as a package."""
         return (f"{self.module}.py", f"{self.module}/__init__.py")
 
 

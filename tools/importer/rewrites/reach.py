@@ -72,7 +72,7 @@ class _Search:
             due |= self._export(path, facts.exports - before.exports)
 
     def _hand_over(self, new: Collection[Passed]) -> set[str]:
-        """Propagate paths passed to functions in other files. Returns the files with new facts."""
+        """Propagate paths passed to functions in other files. Return the files to analyze again."""
         return {
             path
             for passed in new
@@ -82,12 +82,12 @@ class _Search:
         }
 
     def _export(self, maker: str, new: Collection[Export]) -> set[str]:
-        """Propagate exported paths to files that may import them. Returns those with new facts."""
+        """Propagate paths to files that may import them. Return the files to analyze again."""
         if not new:
             return set()
         handed = {Imported(maker, export) for export in new}
         names = {export.name.encode() for export in new}
-        # A file that uses a name from a module must also contain the module's name.
+        # A file can use a name from a module only if it also contains the module's name.
         stem = maker.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
         return {
             user

@@ -119,10 +119,10 @@ def examine(
 def check_guards(
     snapshot: Snapshot, label: str, *, rules: Sequence[Rule] = RULES, modules: Modules | None = None
 ) -> tuple[str, ...]:
-    """Raise UserError if a fully patched tree has guarded calls that no rule exempts.
+    """Check a fully patched tree as `look` does. Raises UserError if there are findings.
 
-    Returns the files that use `__file__` but could not be parsed. If `modules` is the cache that
-    `decisions` filled, only the files that the patches change are parsed.
+    Returns the files that use `__file__` but could not be parsed. If the same cache `modules` was
+    passed to `decisions` before, only the files that the patches change are parsed.
     """
     guarded = look(snapshot, rules=rules, modules=modules)
     refuse(guarded.findings, label)
@@ -132,7 +132,11 @@ def check_guards(
 def look(
     snapshot: Snapshot, *, rules: Sequence[Rule] = RULES, modules: Modules | None = None
 ) -> Guarded:
-    """Return the guarded calls in a fully patched tree that no rule exempts, as findings."""
+    """Check that a fully patched tree has no calls that the rules forbid.
+
+    The findings are the calls to any rule's `guarded` names that use a path computed from
+    `__file__` and that the rule does not exempt.
+    """
     modules = Modules() if modules is None else modules
     trees: dict[tuple[str, ...], Reached] = {}
     findings: list[Finding] = []

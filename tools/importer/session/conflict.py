@@ -82,7 +82,7 @@ def hide_conflict(state: Path) -> None:
 
 
 def unsettled(state: Path, stop: Stop) -> list[Unsettled]:
-    """Return the remaining conflict markers and untouched files, in path order."""
+    """Return the remaining conflict markers, and files that the user has not changed, by path."""
     problems: list[Unsettled] = []
     others = [path for path in _laid_out(state, stop) if path not in stop.files]
     added: Collection[str] | None = None

@@ -41,7 +41,7 @@ def killed_at(number: int, action: Callable[[], object]) -> bool:
 def failing_at(number: int, code: int, action: Callable[[], object]) -> BaseException | None:
     """Run `action`; its `number`-th call to any of CALLS raises OSError(`code`).
 
-    All other calls work. Return the exception that `action` raised, or None if it succeeded.
+    All other calls run normally. Return the exception that `action` raised, or None.
     """
 
     def fail() -> NoReturn:

@@ -33,7 +33,7 @@ def read_known_calls(project: Project) -> bytes:
 def settled_calls(
     decisions: Mapping[str, Decision], known: bytes
 ) -> tuple[bytes, dict[str, Decision]]:
-    """Return the content of rewrites.txt as resolved by the user, and the other `decisions`.
+    """Return the content of rewrites.txt as resolved by the user, and all other decisions.
 
     The content is `known` if the user has not resolved the file. Raises UserError if the file is
     missing, or if the user also resolved a different file.
@@ -83,7 +83,7 @@ class Rewrites:
     ) -> tuple[Finding, ...]:
         """Return the calls that no rewrite rule covers, in the new tree overlaid with `files`.
 
-        Calls in the files `unsettled`, which the user has not resolved yet, are omitted.
+        Calls in `unsettled`, the files that the user has not resolved yet, are omitted.
         """
         if not _has_rewrites(series):
             return ()

@@ -60,7 +60,7 @@ def settlement_files(
     old: str,
     new: str,
 ) -> dict[str, bytes]:
-    """Return files that store the conflict resolutions of the patches `decided`, keyed by path."""
+    """Return files with the conflict resolutions of the patches in `decided`, keyed by path."""
     out: dict[str, bytes] = {}
     for result in results:
         settlement = result.settlement

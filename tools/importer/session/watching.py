@@ -109,7 +109,7 @@ def landed_files(
 
 
 def _series_of(items: list[Landing], new: Snapshot) -> tuple[dict[str, bytes], set[str]]:
-    """Return the files to write to `landed/` for the patches `items`, keyed by path.
+    """Return the files to write to `landed/` for the patches in `items`, keyed by path.
 
     Also return the names of the patches that, rebased onto `new`, do not count as landed.
     """
@@ -130,7 +130,7 @@ def _series_of(items: list[Landing], new: Snapshot) -> tuple[dict[str, bytes], s
 
 
 def with_returned(files: Mapping[str, bytes], returned: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return a patch series directory's files, with the patches `returned` at the front."""
+    """Return a patch series directory's files, with the patches in `returned` at the front."""
     if not returned:
         return dict(files)
     lines = files["series"].decode().splitlines(keepends=True)

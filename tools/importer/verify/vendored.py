@@ -20,7 +20,7 @@ _WHERE = "vendored"
 
 @dataclass(frozen=True)
 class VendoredTree:
-    """A vendored directory as of one commit. `entries` contains git's blob ids as digests.
+    """A vendored directory as of one commit. The digests in `entries` are git blob ids.
 
     `labels` come from the message of the commit that vendored it.
     """
