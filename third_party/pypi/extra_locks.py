@@ -30,7 +30,7 @@ class Base:
 
     @staticmethod
     def of(locks: Collection[Lock], *, torch: str) -> Base:
-        """Return the packages in `locks` and torch. `torch` is the requirement `torch==VERSION`."""
+        """Return torch and the packages in `locks`. `torch` is the requirement `torch==VERSION`."""
         distribution, version = torch.split("==")
         rows = {key: row for value in locks for key, row in value.packages.items()}
         return Base({**rows, _TORCH: Package(distribution, version, "", "", ())}, torch)
@@ -47,8 +47,8 @@ def update(
     """Return a lock for each file in `inputs`, which maps file names to requirement lines.
 
     A package that several files need is recorded in the lock for the first of them. `upgrade`
-    contains keys of packages or `resolution.EVERYTHING`. `ask` runs pip, and must find a torch
-    wheel with the same requirements as the pinned one.
+    contains keys of packages or `resolution.EVERYTHING`. `ask` is a function that runs pip. The
+    torch wheel that pip finds must have the same requirements as the pinned one.
     """
     _check(inputs, base, upgrade)
     lines = [line for file in inputs.values() for line in file]
@@ -56,8 +56,8 @@ def update(
     locked = {key: row for value in old.values() for key, row in value.packages.items()}
     held = {key: row for key, row in base.rows.items() if key != _TORCH}
     if not any("[" in line for line in set(before) - set(lines)):
-        # An old lock may contain one of torch_google's packages again, with the requirements of
-        # additional extras.
+        # An old lock may also list a package of torch_google's locks, with the requirements of
+        # extras that those locks lack. Keep these requirements.
         held = {key: _extended(row, locked.get(key)) for key, row in held.items()}
     rows, _ = resolution.solve(
         lines,
@@ -111,8 +111,8 @@ def _lock(lines: Sequence[str], rows: Rows, base: Base, assigned: Collection[str
     packages = {
         key: rows[key]
         for key in keys - set(assigned)
-        # Include one of torch_google's packages if its entry there lacks the requirements of an
-        # extra that this lock needs.
+        # Include a package of torch_google's locks only if its entry in those locks lacks the
+        # requirements of an extra that this lock needs.
         if key not in base.rows or set(rows[key].requires) != set(base.rows[key].requires)
     }
     edges = {*roots, *(edge for row in packages.values() for edge in row.requires)}

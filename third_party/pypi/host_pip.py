@@ -42,7 +42,11 @@ class Pip:
 
 
 def find(*, cache: Path | None = None) -> Pip:
-    """Return the first pip that works: this interpreter's, another on the host, or Debian's."""
+    """Return a pip that works.
+
+    The first choice is this interpreter's own pip, the second one is another pip on the host or in
+    the cache. If none of them works, download a wheel of pip from Debian to the cache.
+    """
     # A clean build calls this function for each wheel, so look for files before starting a process.
     # Importing `pip._internal` takes a quarter of the time of `pip --version`.
     if _is_installed() or _runs((sys.executable, "-c", "import pip._internal")):
@@ -90,7 +94,7 @@ def _from_directory(directory: Path | None) -> Pip | None:
 
 
 def _from_python3() -> Pip | None:
-    """Return a command that runs the pip package of the python3 on PATH in this interpreter.
+    """Return a command with which this interpreter runs the pip package of the python3 on PATH.
 
     Return None if that python3 has no pip, or if its pip does not work in this interpreter.
     """

@@ -24,7 +24,7 @@ Rows = Mapping[str, Package]
 
 
 class Ask(Protocol):
-    """A function that returns pip's installation report for `lines`, such as `pip_report.ask`."""
+    """A function, such as `pip_report.ask`, that returns pip's installation report for `lines`."""
 
     def __call__(
         self,
@@ -38,7 +38,11 @@ class Ask(Protocol):
 
 @dataclass(frozen=True)
 class Inputs:
-    """The contents of the input files. `alone` contains the keys of data-only packages."""
+    """The contents of the input files.
+
+    `alone` contains the keys of the packages that are locked without their dependencies, because
+    only their data files are used.
+    """
 
     lines: tuple[str, ...]
     groups: Mapping[str, tuple[str, ...]]
@@ -69,7 +73,8 @@ def update(
 ) -> Locks:
     """Return the locks for `inputs`. `upgrade` contains keys of packages, or EVERYTHING.
 
-    The torch wheel that `ask` finds must have the requirements that `torch_needs` returns.
+    `ask` is a function that runs pip. The torch wheel that pip finds must have the requirements
+    that `torch_needs` returns.
     """
     main = _main(old.main, inputs, upgrade=upgrade, ask=ask, torch_needs=torch_needs)
     return Locks(main, _groups(old, main, inputs, upgrade=upgrade, ask=ask))
@@ -139,7 +144,8 @@ def _groups(
     base = main.packages
     locked = {key: row for value in old.groups.values() for key, row in value.packages.items()}
     earlier = {**locked, **(old.main.packages if old.main else {})}
-    # If a version changed in the main lock, the groups' packages may not accept the new version.
+    # If a version changed in the main lock, the groups' packages may not accept the new version, so
+    # resolve all of the groups' lines again.
     keep = all(base[key].version == earlier[key].version for key in base.keys() & earlier.keys())
     rows, _ = solve(
         [line for lines in inputs.groups.values() for line in lines],
@@ -219,7 +225,10 @@ def solve(
 
 
 def joined(row: Package, other: Package | None) -> Package:
-    """Return `row` with the requirements of `other` added, which may be for additional extras."""
+    """Return `row` with the requirements of `other` added.
+
+    Both are lock entries for the same package, but may be for different extras.
+    """
     needed = {*row.requires, *(other.requires if other else ())}
     return dataclasses.replace(row, requires=tuple(sorted(needed)))
 
@@ -229,7 +238,7 @@ def _in_the_way(
 ) -> str | None:
     """Return advice that names the locked packages to upgrade so that pip can resolve `lines`.
 
-    Return None if `lines` conflict with the constraints in `firm` alone.
+    Return None if pip cannot resolve `lines` even with only the constraints in `firm`.
     """
     if not soft:
         return None
@@ -262,7 +271,10 @@ def _admitted(line: str, locked: Rows) -> bool:
 
 
 def _held(rows: Rows, lines: Iterable[str] = (), upgrade: Collection[str] = ()) -> Iterable[str]:
-    """Yield constraints for `rows`, except for upgraded packages and those that `lines` pin."""
+    """Yield constraints for the lock entries `rows`, but not for packages that are in `upgrade`.
+
+    Also omit packages that `lines` pin with `==`. If `upgrade` contains EVERYTHING, yield none.
+    """
     free = {*upgrade, *(lock.requirement_key(line) for line in lines if "==" in line)}
     if EVERYTHING in free:
         return

@@ -51,9 +51,10 @@ def packages(report: Report, lines: Sequence[str]) -> dict[str, Package]:
 
 
 def requires(needs: Mapping[str, Iterable[str]], lines: Sequence[str]) -> dict[str, set[str]]:
-    """Return the keys that each package requires.
+    """Map the key of each package to the keys of the packages that it requires.
 
-    `needs` maps a key to the package's Requires-Dist lines. `lines` are the root requirements.
+    `needs` maps the key of each package to its Requires-Dist lines. `lines` are the root
+    requirements.
     """
     edges: dict[str, set[str]] = {key: set() for key in needs}
     seen: set[tuple[str, str]] = set()

@@ -130,7 +130,7 @@ def _answer(output: str) -> dict[str, Any]:
 
 
 def _inside(root: str, command: str, project: str, *rest: str) -> int:
-    """Handle one request, in a process that can import pip."""
+    """Run `command` (fetch or list) in a process that can import pip. Return the exit status."""
     if root:
         sys.path.insert(0, root)
     from pip._internal.commands import create_command

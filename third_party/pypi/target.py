@@ -16,8 +16,8 @@ _LEGACY = ("manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64", 
 # The platform tags, newest first, because pip prefers tags that come earlier.
 PLATFORMS = (*(f"manylinux_2_{minor}_x86_64" for minor in _GLIBC_MINORS), *_LEGACY)
 
-# Packages that publish wheels only with newer tags. libtpu needs no symbol newer than GLIBC_2.27,
-# so it works despite its tag.
+# Packages that publish wheels only with platform tags newer than PLATFORMS. libtpu needs no symbol
+# newer than GLIBC_2.27, so it works despite its tag.
 _NEWER = {"libtpu": ("manylinux_2_31_x86_64",)}
 
 
@@ -34,7 +34,7 @@ def platforms(filename: str) -> tuple[str, ...] | None:
 
 
 def platforms_for(requirements: Iterable[str]) -> tuple[str, ...]:
-    """Return the platform tags that wheels for these requirements may have, newest first."""
+    """Return the platform tags that wheels for these requirements may have."""
     names = {re.split(r"[^\w.-]", requirement, maxsplit=1)[0] for requirement in requirements}
     newer = (tag for name, tags in _NEWER.items() if name in names for tag in tags)
     return (*PLATFORMS, *newer)

@@ -91,7 +91,7 @@ def own_results(
 ) -> list[Result]:
     """Resolve torch_google's own requirements.
 
-    `requirements` maps the path of a requirements file to a text that replaces its contents.
+    `requirements` maps paths of requirements files to contents that replace those on disk.
     """
     if "BUILD_WORKSPACE_DIRECTORY" in os.environ:
         raise UpdateError(
@@ -141,7 +141,7 @@ def extra_results(files: Sequence[Path], upgrade: Sequence[str]) -> list[Result]
 
 
 def read_inputs(requirements: Mapping[Path, str] | None = None) -> Inputs:
-    """Read the input files. `requirements` maps a path to a text that replaces its contents."""
+    """Read the input files. `requirements` maps paths to contents that replace those on disk."""
 
     def lines(file: Path) -> tuple[str, ...]:
         text = (requirements or {}).get(file)
@@ -202,9 +202,10 @@ def _check_upgrade(upgrade: Sequence[str], known: Collection[str], where: str) -
 
 @contextlib.contextmanager
 def _pip(torch: str, needs: tuple[str, ...]) -> Iterator[Ask]:
-    """Yield a function that asks pip to resolve requirements, with a small stand-in for torch.
+    """Yield a function that runs pip to resolve requirements.
 
-    `needs` lists the stand-in's requirements, which must be those of the real torch.
+    pip uses a small stand-in for torch's wheel. `needs` lists the stand-in's requirements, which
+    must be those of the real torch.
     """
     pip = host_pip.find()
     if pip.root:
