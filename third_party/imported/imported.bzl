@@ -118,7 +118,7 @@ imported_repository = repository_rule(
 )
 
 def _label(module, project, file):
-    # The root module may be another workspace, whose projects are in its own third_party folder.
+    # The root module may be another workspace's, whose projects are in its own third_party folder.
     if module.is_root:
         return Label("@@//third_party/%s:%s" % (project, file))
     return Label("//third_party/%s:%s" % (project, file))

@@ -127,7 +127,7 @@ def distribution(site: Path) -> Mapping[str, object]:
 
 
 def requirements(site: Path) -> Iterator[str]:
-    """Yield the normalized names of the required distributions, excluding those for extras."""
+    """Yield the normalized names of the required distributions, except those for extras only."""
     for file in sorted(site.glob("*.dist-info/METADATA")):
         message = email.parser.BytesHeaderParser().parsebytes(file.read_bytes())
         for line in message.get_all("Requires-Dist", []):

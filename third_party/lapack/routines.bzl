@@ -9,7 +9,7 @@ their parts) and those in native.c.
 def _words(text):
     return [word for line in text.split("\n") for word in line.strip().split(" ") if word]
 
-# Routines with the type letters s, d, c and z.
+# Routines for all element types: s, d, c and z (the first letter of a routine's name).
 _OF_EACH_TYPE = _words("""
     bdsqr gebak gebal gebd2 gebrd geev gehd2 gehrd gelq2 gelqf gels gelsd gelss gelsy geqp3
     geqr2 geqrf gesdd hseqr labrd lacpy ladiv laed0 laed7 laed8 lahqr lahr2 laic1 lals0 lalsa
@@ -18,7 +18,7 @@ _OF_EACH_TYPE = _words("""
     sytrs trevc3 trexc tzrzf
 """)
 
-# Routines with the type letters s and d.
+# Routines for real elements: s and d.
 _REAL = _words("""
     bdsdc lae2 laed1 laed2 laed3 laed4 laed5 laed6 laed9 laeda laev2 laexc laln2 lamrg lanst
     lansy lanv2 lapy2 lapy3 larf larfx las2 lasd0 lasd1 lasd2 lasd3 lasd4 lasd5 lasd6 lasd7
@@ -27,14 +27,14 @@ _REAL = _words("""
     rscl sterf syevd sytd2 sytrd
 """)
 
-# Routines with the type letters c and z.
+# Routines for complex elements: c and z.
 _COMPLEX = _words("""
     heevd hetd2 hetf2 hetrd hetrf hetrs lacgv lacp2 lacrm lahef lanhe larcm latrs rot ung2r
     ungbr unghr ungl2 unglq ungqr unm2l unm2r unmbr unmhr unml2 unmlq unmql unmqr unmr3 unmrz
     unmtr
 """)
 
-# Routines without a type letter, or with two.
+# Routines whose names do not follow that pattern. These are complete names.
 _OTHER = _words("""
     csrscl ieeeck ilaclc ilaclr iladlc iladlr ilaenv ilaslc ilaslr ilazlc ilazlr iparmq zdrscl
 """)

@@ -4,7 +4,8 @@
 It contains nothing else, so the other releases are not fetched.
 """
 
-# Maps a name to (target in @torch_release and @torch_cuda, target in @torch_source).
+# Maps the name of a target in @torch to (target in @torch_release and @torch_cuda, target in
+# @torch_source).
 _TARGETS = {
     "SOURCE_INFO.json": ("SOURCE_INFO.json", "SOURCE_INFO.json"),
     "cc": ("cc", "cc"),

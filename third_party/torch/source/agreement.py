@@ -50,10 +50,10 @@ Functions = dict[str, set[frozenset[str]]]
 
 
 def functions_of(lines: Iterable[str]) -> Functions:
-    """Map each function name to sets of the names that functions with that name refer to.
+    """Map each function name to the set of names that the function refers to.
 
-    A name usually has one set. Several functions may share a name, such as the empty name; each of
-    them adds its own set.
+    Several functions may share a name, such as the empty name. Therefore, each value is a set that
+    contains one set of names for each of these functions.
     """
     functions: Functions = defaultdict(set)
     for section, records in _sections(lines):

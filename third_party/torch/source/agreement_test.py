@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""agreement.py reports real differences between two objects and ignores others."""
+"""agreement.py reports real differences between object files and ignores all others."""
 
 from __future__ import annotations
 

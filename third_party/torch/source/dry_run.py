@@ -28,7 +28,7 @@ from third_party.torch.source import compiled_from
 
 _ROOM = Path(__file__).parent
 _VARIABLES = "build_variables.bzl"
-# The overlay's rules that compile files.
+# The rules in the overlay (torch_source.BUILD) that compile files.
 _COMPILED = ("cc_library", "torch_objects")
 _TEMPLATE_VARIABLE = re.compile(r"@(\w+)@|\$\{(\w+)\}|#\s*cmakedefine\s+(\w+)")
 
@@ -67,9 +67,10 @@ class Overlay:
         return self.faults
 
     def differences(self, other: compiled_from.Sources) -> list[str]:
-        """Return a line for each difference between the tree's sources and `other`.
+        """Return a line for each difference between the overlay's source files and `other`.
 
-        Call `resolve` first.
+        `other` contains the source files that the libraries of a release were compiled from. Call
+        `resolve` first.
         """
         compiled = {
             file for files in self.files.values() for file in files if not _is_not_torchs(file)

@@ -79,7 +79,7 @@ def test_graph_break_finds_its_registry() -> None:
 
 @pytest.mark.full
 def test_importing_dynamo_writes_nothing(tmp_path: Path) -> None:
-    """Every optimizer imports Dynamo, so importing it must not create a compile cache directory."""
+    """Importing Dynamo, as every optimizer does, must not create a compile cache directory."""
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     del environment["TORCHINDUCTOR_CACHE_DIR"]
     program = "import os, torch._dynamo; print('TORCHINDUCTOR_CACHE_DIR' in os.environ)"

@@ -103,7 +103,7 @@ def test_the_path_of_ptxas_is_the_environments(
     from torch._inductor.runtime import compile_tasks
 
     inductor = tmp_path / "torch" / "_inductor"
-    # v2.13 looks for bin/ptxas in Inductor's directory, v2.14 in torch's.
+    # torch v2.13 looks for bin/ptxas in torch/_inductor, and v2.14 looks in torch.
     beside = [_program(root / "bin" / "ptxas", "exit 0") for root in (inductor, inductor.parent)]
     monkeypatch.setattr(compile_tasks, "__file__", str(inductor / "runtime" / "compile_tasks.py"))
     set_path = compile_tasks._set_triton_ptxas_path.__wrapped__

@@ -25,7 +25,7 @@ def _note(install: Callable[[], None]) -> None:
 
 
 class _WasAsked(Dataset[bool]):
-    """A dataset whose items are true if the worker that reads them has called the hook."""
+    """A dataset whose items are True if the worker process has called the `worker_signals` hook."""
 
     def __len__(self) -> int:
         return 2
