@@ -306,7 +306,7 @@ class BundleBuilder:
         return row is not None and row[2]
 
     def _add_to_stamp(self, path: str, mode: int, data: bytes) -> None:
-        """Add a file that will be unpacked to the hash that names the cache directory."""
+        """Hash a file that will be unpacked at run time, for the name of its cache directory."""
         self._stamp.update(f"{path}\0{mode:o}\0{len(data)}\0".encode())
         self._stamp.update(hashlib.sha256(data).digest())
 

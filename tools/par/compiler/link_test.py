@@ -141,7 +141,7 @@ def test_what_libraries_shall_find_in_the_environment(
     )
     par = _link(tmp_path, {"app/main.py": show}, bundles)
     assert _run(par, cache).stdout.split() == ["22", "22", "a=b", "a=b"]
-    # A value that the caller sets takes precedence over the bundle's.
+    # A value in the caller's environment takes precedence over the bundle's value.
     assert _run(par, {**cache, "SPIN": "4"}).stdout.split() == ["4", "4", "a=b", "a=b"]
 
 

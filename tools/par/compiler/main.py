@@ -121,9 +121,10 @@ def _link(options: argparse.Namespace) -> None:
 
 
 def _dropped(path: str, patterns: list[str]) -> bool:
-    """Return whether one of `patterns` matches a directory that contains the file.
+    """Return whether one of `patterns` matches the file or a directory that contains it.
 
-    A pattern is a path from the import root ("torch/test"), or a name at any depth ("*/tests").
+    A pattern is a path relative to the import root ("torch/test"), or the name of a directory at
+    any depth ("*/tests").
     """
     directory = f"/{os.path.dirname(path)}/"
     for pattern in patterns:

@@ -59,7 +59,8 @@ def cut(par: memoryview, path: Path) -> list[Part]:
 def list_of_parts(launcher: Part, rest: Iterable[tuple[Part, str]]) -> bytes:
     """Return the contents of the file NAME.par_parts, which launcher/archive.c reads.
 
-    rest: the parts after the launcher, each with its path relative to that file's directory.
+    That file lists the size and path of every part except the launcher. rest: these parts, each
+    with its path relative to the directory that contains NAME.par_parts.
     """
     rows = [(part.size, file) for part, file in rest]
     total = launcher.size + sum(size for size, _ in rows)
@@ -68,7 +69,7 @@ def list_of_parts(launcher: Part, rest: Iterable[tuple[Part, str]]) -> bytes:
 
 
 def _without_directory(par: memoryview, before: list[Part], start: int) -> bytes:
-    """Return the program's part, which omits the zip's directory and has a new footer."""
+    """Return the program's part, without the zip's central directory and with a new footer."""
     match = FOOTER.fullmatch(par[-FOOTER_SIZE:])
     assert match is not None  # read_index has checked the footer
     offset, size, digest, _, archive_start, *_ = (int(number, 16) for number in match.groups())

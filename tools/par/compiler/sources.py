@@ -46,7 +46,10 @@ Source = tuple[str, str, bool]
 
 
 def compile_all(files: list[Source]) -> Iterator[Compiled]:
-    """Compile `files`, tuples of (path under the import root, path on disk, compress), in order."""
+    """Compile `files`, and yield the results in the same order.
+
+    Each item is (path under the import root, path on disk, whether to compress the code).
+    """
     if len(files) < _RUN // 4:
         yield from _compile_run(files)
         return

@@ -268,7 +268,7 @@ def test_an_open_file_is_finished_as_by_the_teardown(par: Path, tmp_path: Path, 
         folder = tmp_path / fast
         folder.mkdir()
         code = f"import os; os.chdir({str(folder)!r})\n{_OPEN_FILES[name]}"
-        # This also waits until cat exits, because cat has inherited the pipe for standard error.
+        # This call also waits until cat exits, because cat has inherited the pipe for stderr.
         done = _interpret(par, "-c", code, PAR_FAST_EXIT=fast)
         assert (done.returncode, done.stderr) == (0, "")
         contents.append((done.stdout, {path.name: _payload(path) for path in folder.iterdir()}))
@@ -277,6 +277,6 @@ def test_an_open_file_is_finished_as_by_the_teardown(par: Path, tmp_path: Path, 
 
 
 def _payload(path: Path) -> bytes:
-    """Return a file's contents or, for an archive, only its tail, which has no timestamps."""
+    """Return a file's contents or, for a gzip or zip file, the end, which has no timestamps."""
     data = path.read_bytes()
     return data[-16:] if data.startswith((b"\x1f\x8b", b"PK")) else data

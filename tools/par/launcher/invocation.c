@@ -130,9 +130,9 @@ static int config_has_no_doors(const char* config) {
 }
 
 // Decides whether this process runs as a Python interpreter. `asked` is 1 if
-// the name or the script that was executed requests this. If `closed` is 1, the
-// PAR_* variables are ignored and removed from the environment. Returns 0, or
-// an exit status on failure.
+// the executed path, argv[0] or a script's "#!" line requests this. If `closed`
+// is 1, the PAR_* variables are ignored and removed from the environment.
+// Returns 0, or an exit status on failure.
 static int read_doors(const char* name, int asked, int closed,
                       struct par_invocation* out) {
   if (closed) {

@@ -411,7 +411,7 @@ class Runtime:
         self.sections.append((first, archive, index))
 
     def section(self, kind, bundle):
-        """Return a bundle's index section `kind`. Each section is read on first use."""
+        """Return the section `kind` of a bundle's index. Each section is read on first use."""
         key = (kind, bundle.number)
         section = self.loaded.get(key)
         if section is None:
@@ -437,7 +437,7 @@ class Runtime:
         self.aged = new >= _LARGE_PROGRAM
 
     def freeze_large_imports(self) -> None:
-        """Freeze all objects if very many are new, or else call age_large_imports.
+        """Call gc.freeze if very many objects are new, or else call age_large_imports.
 
         This is called when the program's large imports are complete.
         """

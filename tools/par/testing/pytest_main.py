@@ -73,8 +73,8 @@ def run(
 
 def _one_file(root: Path, selection: Selection, file: str, folder: Path) -> int:
     """Run this process's only test file. `folder` is for its temporary files and results."""
-    # The file already belongs to this shard. Hide these variables from absltest programs that it
-    # starts, which would otherwise shard their tests again.
+    # This shard must run the whole file. Remove these variables, because absltest programs that
+    # the tests start would otherwise shard their own test cases again.
     for name in ("TEST_TOTAL_SHARDS", "TEST_SHARD_INDEX", "TEST_SHARD_STATUS_FILE"):
         os.environ.pop(name, None)
     os.environ["TEST_TMPDIR"] = str(folder)
@@ -141,8 +141,9 @@ def is_idle_shard() -> bool:
     """Return whether this shard must not run any tests because `--test_filter` is set.
 
     A filter may leave a shard without tests, which counts as a failure. Therefore, the first shard
-    runs every test that the filter selects, and fails if the filter selects none. To make it run
-    them all, this function removes the sharding variables from the environment.
+    runs every test that the filter selects, and fails if the filter selects none. This function
+    removes the sharding variables from the environment, so that the first shard runs all selected
+    tests instead of only its share.
     """
     if not os.environ.get("TESTBRIDGE_TEST_ONLY") or "TEST_TOTAL_SHARDS" not in os.environ:
         return False

@@ -6,6 +6,8 @@ The index has two tables per bundle, which are read on first use:
   natives: path -> (mode, offset, size, ((packed, size), ...), soname, needed,
                    N of the newest GLIBCXX_3.4.N that it defines)
 Paths are relative to the bundle's root. Methods are zip's: 0 stored, 8 deflate, 93 zstd.
+`developer` is True for files, such as headers, that only compilers and linkers read. `needed` lists
+sonames.
 """
 
 from __future__ import annotations
@@ -83,7 +85,10 @@ def unpacked(bundle: Bundle, relative: str, row: tuple[Any, ...]) -> bytes:
 
 
 def on_disk(bundle: Bundle, group: str) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Yield (path, table row) for each file, except libraries, that must be on disk for `group`."""
+    """Yield (path, table row) for each file, except libraries, to unpack for `group`.
+
+    `group` is "lib" or "dev"; see unpack.bundle_directory.
+    """
     for name, row in table(bundle).items():
         if not bundle.zip_safe or (group == "dev" and row[6]):
             yield name, row
