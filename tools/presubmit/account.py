@@ -80,7 +80,11 @@ def main(argv: collections.abc.Sequence[str]) -> int:
 
 
 def _files(argument: pathlib.Path) -> list[tuple[str, pathlib.Path]]:
-    """Return (name, file) for a result file, or (room, file) for every test.xml under a folder."""
+    """Return (label in the table, result file) pairs for a command-line argument.
+
+    The label of a result file is its name without the suffix. If the argument is a folder, return
+    every test.xml file under it, with the target's room (see `room`) as the label.
+    """
     if not argument.is_dir():
         return [(argument.stem, argument)]
     pairs = []

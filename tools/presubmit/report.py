@@ -23,7 +23,10 @@ class Report:
 
     @contextlib.contextmanager
     def running(self, name: str) -> collections.abc.Iterator[Row]:
-        """Show that a check is running. When the `with` block ends, show the row's outcome."""
+        """Show that a check is running. When the `with` block ends, print the finished line.
+
+        The `with` block sets the `outcome` of the row that this method yields.
+        """
         self._started += 1
         row = Row(f"[{self._started:2d}/{self._total}] {name:<12}")
         stop = threading.Event()

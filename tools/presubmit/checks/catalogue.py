@@ -59,7 +59,7 @@ class Catalogue:
 
     @property
     def changed(self) -> list[int]:
-        """Return the number of changed lines in each patch for `tag`, or [0] if there are none."""
+        """Return the number of changed lines in each patch for `tag`, or [0] if `tag` has none."""
         return [_changed(patch) for patch in self.series[self.tag]] or [0]
 
 

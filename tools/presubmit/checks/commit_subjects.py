@@ -27,7 +27,10 @@ _VERBS = frozenset(
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield a finding for each new commit's malformed subject. Without git, yield none."""
+    """Yield a finding for each new commit whose subject is malformed.
+
+    Yield none if the tree is not a git work tree.
+    """
     for commit, subject in _commits(files):
         what = fault(subject)
         if what:

@@ -12,7 +12,7 @@ _PINS = "third_party/"
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yield findings for stale files, or one for the first unreadable pin or METADATA file."""
+    """Yield a finding for each stale METADATA file or SBOM, or only one for an unreadable input."""
     if not any(path.startswith(_PINS) for path in files.paths):
         return
     for problem in check_all(files.root):

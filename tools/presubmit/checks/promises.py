@@ -114,9 +114,9 @@ def _exists(files: tree.Tree, room: str, test: str) -> bool:
 
 
 def _tests_of(files: tree.Tree, room: str) -> collections.abc.Iterator[str]:
-    """Yield the test files under `room`, or under its parent folder if that is also a room.
+    """Yield the test files under `room`, or under its parent instead if that is also a room.
 
-    Top-level folders do not count as rooms here.
+    A parent that is a top-level folder does not count as a room here.
     """
     parent = posixpath.dirname(room)
     owner = parent if f"{parent}/README.md" in files.paths and "/" in parent else room

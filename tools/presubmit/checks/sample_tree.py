@@ -15,9 +15,10 @@ _WORKSPACE = pathlib.Path(__file__).parents[3]
 def write(
     root: pathlib.Path, contents: collections.abc.Mapping[str, str | bytes], *settings: str
 ) -> tree.Tree:
-    """Write `contents`, which maps paths to text, and copy the workspace's `settings` files.
+    """Create the files in `contents`, which maps paths to text or bytes, under `root`.
 
-    Returns the tree of the files in `contents`, under `root`.
+    `settings` names files, such as pyproject.toml, to copy from the workspace to `root`. Returns a
+    tree that lists only the files in `contents`.
     """
     for path, content in contents.items():
         file = root / path
