@@ -14,7 +14,7 @@ CONFIG = "application/vnd.oci.image.config.v1+json"
 EMPTY = "application/vnd.oci.empty.v1+json"
 LAYER_ZSTD = "application/vnd.oci.image.layer.v1.tar+zstd"
 REF_NAME = "org.opencontainers.image.ref.name"
-# Docker's media types for the same formats, which base images may use.
+# Maps Docker's media types, which base images may use, to the equivalent OCI media types.
 _OF_DOCKER = {
     "application/vnd.docker.distribution.manifest.list.v2+json": INDEX,
     "application/vnd.docker.distribution.manifest.v2+json": MANIFEST,

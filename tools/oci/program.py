@@ -24,7 +24,7 @@ USER = 65532  # the conventional user ID of images that do not run as root
 # Bundles (packed directories) that every program contains, and that change only if the workspace's
 # interpreter changes.
 _INTERPRETER = frozenset(("stdlib", "runtime", "python_headers", "cc_runtime", "licences"))
-# Smaller packages share a layer, because each layer costs a request per pull.
+# Packages smaller than this share a layer, because each layer costs a request per pull.
 _LARGE = 8 << 20
 _MOST_LARGE = 100  # fewer than 127, the limit of container engines
 
@@ -111,5 +111,5 @@ def _of_packages(entries: list[Entry]) -> Iterator[tuple[str, list[Entry]]]:
 
 
 def _path(part: parts.Part) -> str:
-    """Return a path derived from the part's hash, so that programs share identical parts."""
+    """Return a path that contains the part's hash, so that programs share identical parts."""
     return f"{DIRECTORY}/parts/{part.name}-{hashlib.sha256(part.data).hexdigest()[:16]}"

@@ -35,7 +35,7 @@ class Contents:
 
     distributions: maps each Python package to its version and licence.
     projects: names of the projects whose code is linked into the launcher.
-    digest: the file's SHA-256 in hexadecimal.
+    digest: the SHA-256 of the PAR file, in hexadecimal.
     """
 
     distributions: dict[str, tuple[str, str]]

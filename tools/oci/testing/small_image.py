@@ -14,7 +14,10 @@ _BASE = [_WORKSPACE / f"tools/par/runtime/{name}.parlib" for name in ("stdlib", 
 
 
 def small_par(path: Path, source: str) -> Path:
-    """Link a program at `path` from the text of its only module, which is named after the file."""
+    """Link a PAR at `path` whose only module has the text `source`.
+
+    The module's name is that of the PAR file, without the suffix.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     module = path.with_suffix(".py")
     module.write_text(source)
