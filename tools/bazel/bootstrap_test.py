@@ -94,7 +94,7 @@ def test_a_newer_tool_on_path_is_tried_anew(door: Door) -> None:
 
 
 def test_two_starts_at_once_set_up_once(door: Door, tmp_path: Path) -> None:
-    """The first process's probe of `bazel` blocks until the second process logs that it waits."""
+    """The first process's probe of `bazel` blocks until the second one logs that it is waiting."""
     wait = f"while [ ! -e {door.tools}/go ]; do sleep 0.05; done"
     door.tool("bazel", f"echo >> {door.tools}/probes; {wait}; {_ANSWER} echo started")
     logs = [tmp_path / "first", tmp_path / "second"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test two steps that build a prefix and need no Debian packages: the final check and relinking."""
+"""Test the steps of building a prefix that need no Debian packages: final check and relinking."""
 
 from __future__ import annotations
 
