@@ -13,7 +13,7 @@ from tests.aot.rows import Case, Program, Sample
 from tests.aot.store import Store
 
 _SECONDS = 600
-# Part of the error message that `dtypes.check` raises when Capture calls it for the `tpu` platform.
+# This text is in the error that `dtypes.check` raises when Capture calls it for the `tpu` platform.
 _DTYPE_REFUSED = "the platform tpu has no torch."
 # The number of cases after which a new child starts, because compiled programs are never freed.
 _CASES = 300

@@ -16,7 +16,7 @@ Key = tuple[str, Case]
 
 
 def read(folder: Path = FOLDER) -> dict[Key, Row]:
-    """Return the rows of all golden files, ordered by chip and subject.
+    """Return the rows of all golden files, ordered by chip and subject (see rows.Case).
 
     Raises ValueError if a file contains an invalid cell.
     """

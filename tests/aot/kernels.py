@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Pallas kernels to compile: those that `custom_kernel` registers here, and attention's.
+"""The Pallas kernels to compile: attention, and those that `custom_kernel` registers here.
 
 Their forward and backward programs are lowered but not run, because Pallas would interpret them on
 the `cpu` platform.
@@ -82,7 +82,7 @@ KERNELS: dict[str, tuple[str, tuple[int, ...]]] = {
 
 
 def traced(name: str, dtype: str) -> Iterator[tuple[str, jax.stages.Traced]]:
-    """Yield the name and the trace, for a TPU, of each of a kernel's programs.
+    """Trace a kernel's programs for a TPU; yield the name and the trace of each program.
 
     The forward program comes first. All kernels except `doubled` also have a backward program.
     """

@@ -32,9 +32,9 @@ _MODULES = {info.name: info for info in module_db}
 
 
 def cases(patterns: Sequence[str], dtypes: Sequence[str], checks: Sequence[str]) -> list[Case]:
-    """Return the cases of the subjects that match a pattern, ordered by check and dtype.
+    """Return the cases of the subjects (such as operators) whose names match a pattern.
 
-    Raises ValueError if a pattern matches no subject.
+    The cases are ordered by check and dtype. Raises ValueError if a pattern matches no subject.
     """
     names = {check: list(_names(check)) for check in checks}
     every = [name for group in names.values() for name in group]

@@ -57,7 +57,10 @@ class Exceptions:
         return next((entry.reason for entry in self.entries if entry.covers(row)), "")
 
     def faults(self, rows: Iterable[Judged]) -> list[str]:
-        """Return an error for each failing row without a reason, and for each unused reason."""
+        """Return an error for each failing row without an entry, and for each obsolete entry.
+
+        An entry is obsolete if it covers no failing row.
+        """
         failing = [row for row in rows if row.counts and not row.good]
         missing = [
             f"{row}: give the reason in {FILE.name}" for row in failing if not self.reason(row)

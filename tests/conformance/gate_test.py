@@ -20,7 +20,8 @@ UPDATE = "Fix it. If the change is intended, ./bazelw run //tests/conformance:ru
 # The arguments for `tasks`: (dtypes, checks, (part, parts)). Each tuple is one test case, a sweep
 # over part of the operators, which runs in its own process.
 FORWARD = [(("float32",), ("forward",), (part, 8)) for part in range(8)]
-# The number of parts is prime, so that the selected part has different operators for each dtype.
+# `tasks` splits the tasks of all dtypes together. The number of parts is prime, so that the
+# selected part does not have the same operators for each dtype.
 REST = [
     (WHOLE[1:], ("forward",), (0, 37)),
     (WHOLE, ("backward",), (0, 37)),

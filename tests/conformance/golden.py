@@ -52,8 +52,7 @@ def text(rows: Mapping[Key, Row], dtype: str) -> str:
 def surprise(row: Row, known: Mapping[Key, Row]) -> str:
     """Return the difference between a row and the golden file, or "" if there is none.
 
-    If fewer samples ran than the golden file covers, ignore its failures for samples that did not
-    run.
+    If the golden file contains a failure for a sample that did not run, ignore this failure.
     """
     before = known.get(row.key)
     if before is None:

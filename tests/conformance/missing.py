@@ -51,7 +51,7 @@ def missing() -> list[str]:
 def page(names: list[str], reasons: list[dict[str, str]]) -> str:
     """Return the text of MISSING.md.
 
-    Raises ValueError if an operator has no reason, or if a reason is unused.
+    Raises ValueError if no pattern in `reasons` matches an operator, or if a pattern is unused.
     """
     rows = []
     used = set()
@@ -68,7 +68,10 @@ def page(names: list[str], reasons: list[dict[str, str]]) -> str:
 
 
 def read_reasons() -> list[dict[str, str]]:
-    """Return the reasons, each with a pattern for operator names. The first match applies."""
+    """Read the reasons why operators are missing, each with a pattern for operator names.
+
+    If several patterns match an operator, the first one applies.
+    """
     reasons: list[dict[str, str]] = json.loads(REASONS.read_text(encoding="utf-8"))
     return reasons
 

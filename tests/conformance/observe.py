@@ -62,7 +62,7 @@ def forward(op: Any, sample: Sample, place: Place) -> Seen:
 
 
 def permuted(op: Any, sample: Sample, place: Place) -> Seen:
-    """Record a forward call with arguments whose stride order differs from op_db's.
+    """Record a forward call with arguments whose stride order differs from that in op_db.
 
     Add the strides of the results to `facts`, so that they are compared.
     """

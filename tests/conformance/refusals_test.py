@@ -40,7 +40,10 @@ REFUSING = [op for op in op_db if op.error_inputs_func is not None]
 
 
 def refused_otherwise(op: OpInfo, error_input: ErrorInput) -> str | None:
-    """Return what a call did instead of raising op_db's error, or None if it raised that error."""
+    """Return a call's error, or "accepted" if it raises none.
+
+    Return None if it raises the error that op_db declares.
+    """
     sample = error_input.sample_input
     try:
         results = op(sample.input, *sample.args, **sample.kwargs)

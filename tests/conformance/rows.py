@@ -29,10 +29,11 @@ CHECKS = ("forward", "strides", "backward", "out", "inplace", "refused", "fused"
 
 @dataclass(frozen=True)
 class Row:
-    """The outcome of a check. Of op_db's `total` samples, `taken` were run.
+    """The outcome of a check.
 
-    `samples` of them count: those that the CPU accepts or, in the `refused` check, rejects. The
-    order of the samples is fixed. `first` is the position of the first failure, which `message`
+    `total` is the number of op_db's samples, and `taken` is the number that were run. `samples` is
+    how many of the latter count: those that the CPU accepts or, in the `refused` check, rejects.
+    The order of the samples is fixed. `first` is the position of the first failure, which `message`
     describes.
     """
 
@@ -53,7 +54,7 @@ class Row:
 
     @property
     def counts(self) -> bool:
-        """Whether at least one sample counts."""
+        """Whether at least one sample counts (see `samples` above)."""
         return self.outcome is not Outcome.EMPTY
 
     @property

@@ -59,7 +59,10 @@ def first(op: Any, dtype: torch.dtype, count: int | None) -> list[Sample]:
 
 
 def source_of(op: Any, dtype: torch.dtype) -> torch.dtype | None:
-    """Return the dtype that the samples for `dtype` are cast from, or None if there is none."""
+    """Return the dtype that the samples for `dtype` are cast from, which may be `dtype` itself.
+
+    Return None if the operator declares neither `dtype` nor any of _SOURCES.
+    """
     return next((source for source in (dtype, *_SOURCES) if source in op.dtypes), None)
 
 

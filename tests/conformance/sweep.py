@@ -35,7 +35,7 @@ class Task:
 def tasks(
     patterns: Sequence[str], dtypes: Sequence[str], checks: Sequence[str], shard: tuple[int, int]
 ) -> list[Task]:
-    """Return the tasks that op_db declares, for the selected operators, dtypes and checks.
+    """Return a task for each selected operator, dtype and check for which `applies` is true.
 
     `shard` is (i, n), which selects the i-th of n parts, counting from 0. The tasks are ordered by
     dtype and operator, because the checks of an operator share compiled programs.

@@ -26,7 +26,12 @@ Found = tuple[Outcome, str]
 
 
 def applies(op: Any, dtype: torch.dtype, check: str) -> bool:
-    """Return whether the check exists for the dtype and op_db declares it for the CPU."""
+    """Return whether a check applies to an operator in a dtype.
+
+    `refused` applies if op_db has samples that can be cast to the dtype. Any other check applies if
+    it exists for the dtype, and if op_db declares that the operator supports the dtype and the
+    feature under test (such as `out=`) on the CPU.
+    """
     if check == "refused":
         return samples.source_of(op, dtype) is not None
     kind = str(dtype).removeprefix("torch.")

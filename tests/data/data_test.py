@@ -44,7 +44,7 @@ def _parsed_flags() -> None:
 
 @contextmanager
 def _place(scheme: str, folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield a folder's path with this scheme, and the environment variables for accessing it."""
+    """Yield a folder's path for a URL scheme, and the environment variables for accessing it."""
     if scheme == "file":
         yield str(folder), dict(os.environ)
         return

@@ -202,7 +202,7 @@ def ddp_join_with_zero(rank: Rank) -> float:
 
 @case()
 def ddp_autocast(rank: Rank) -> float:
-    """Train with autocast to bfloat16; match the CPU's losses to bfloat16 precision."""
+    """Train with autocast to bfloat16. The losses equal the CPU's within bfloat16 precision."""
 
     def train(rank: Rank) -> list[float]:
         problem = problems.mlp()

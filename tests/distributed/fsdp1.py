@@ -81,7 +81,10 @@ def fsdp1_cpu_offload(rank: Rank) -> float:
 
 @case()
 def fsdp1_mixed_precision(rank: Rank) -> float:
-    """Compute in bfloat16, reduce in float32; match the CPU's losses to bfloat16 precision."""
+    """Compute in bfloat16, and reduce in float32.
+
+    The losses equal the CPU's within bfloat16 precision.
+    """
 
     def losses(rank: Rank) -> list[float]:
         model = _wrapped(

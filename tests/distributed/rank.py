@@ -47,7 +47,10 @@ class Rank:
 def equal(
     actual: Sequence[float], expected: Sequence[float], *, tolerance: float = TOLERANCE
 ) -> float:
-    """Return the largest absolute difference. Raises AssertionError if it exceeds `tolerance`."""
+    """Return the largest absolute difference between corresponding numbers.
+
+    Raises AssertionError if it exceeds `tolerance`, or if the lengths differ.
+    """
     assert len(actual) == len(expected), f"{len(actual)} numbers instead of {len(expected)}"
     differences = [abs(a - e) for a, e in zip(actual, expected, strict=True)]
     largest = max(differences, default=0.0)

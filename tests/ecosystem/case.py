@@ -89,7 +89,7 @@ class Run:
         return value
 
     def compiled(self, function: _F) -> _F:
-        """Return a function or module, compiled by torch.compile if `compiles` is true."""
+        """Return the given function or module, compiled by torch.compile if `compiles` is true."""
         if not self.compiles:
             return function
         compiled: Any = torch.compile(function)

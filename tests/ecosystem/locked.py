@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""List the wheels of torch, the device and the libraries for the virtual environment."""
+"""List the wheels for the virtual environment: torch, libraries, and the TPU backend's imports."""
 
 from __future__ import annotations
 

@@ -92,7 +92,10 @@ def _copy(statement: ast.stmt) -> ast.stmt:
 
 
 class _Stripped(ast.NodeTransformer):
-    """A transformer that removes docstrings and `case` decorators; `digest` adds the tolerances."""
+    """An AST transformer that removes docstrings and `case` decorators.
+
+    `digest` adds the tolerances, which are arguments of these decorators, separately.
+    """
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.decorator_list = [item for item in node.decorator_list if not _is_case(item)]

@@ -15,8 +15,9 @@ from tools.presubmit.results import Case, Outcome
 # The prefix of the skip reason for a test that ran and failed as expected.
 KNOWN = "known: "
 
-# Before each test, a run writes a line with this reason to its results. If no line follows for
-# the test, the run was killed, or the test ended its process and `confirm` will add a line for it.
+# Before each test, a run appends a line to its results file, with BEGUN as the `reason`. If no
+# other line follows for the test, the run was killed, or the test ended its process and `confirm`
+# will add a line for it.
 BEGUN = "begun"
 
 

@@ -31,7 +31,7 @@ SUITES = {
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the tests without a result. Return pytest's status: 5 if every test has a result."""
+    """Run the tests that have no result yet. Return pytest's status: 5 if there are none."""
     suites, shard, results, *options = argv
     # Use the settings of .bazelrc and BUILD, but turn off XLA's optimizations.
     os.environ.update(

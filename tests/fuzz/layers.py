@@ -149,8 +149,8 @@ TRAINING = [
     row("torch._foreach_mul_([{x}.detach()], 2)", (is_single, is_disjoint, lambda x: x.is_leaf)),
 ]
 
-# The set of operators that autocast runs in float32 depends on the device type. These rows use only
-# operators that autocast runs in bfloat16 on every device type.
+# The set of operators that autocast runs in float32 depends on the device type. These templates use
+# only operators that autocast runs in bfloat16 on every device type.
 AUTOCAST = [
     row(
         "with torch.autocast(device.type, torch.bfloat16): {out} = F.linear({x}, {x}.clamp(-2, 2))",

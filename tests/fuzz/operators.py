@@ -202,8 +202,8 @@ _MANY = [
     row("{out} = {x}.repeat(2, *[1] * ({x}.dim() - 1))", (has_dims(1),)),
     row("{out} = {x}.repeat_interleave(2, <dim>)", (has_dims(1),)),
     row("{out} = F.layer_norm({x}, {x}.shape[-1:])", (is_single, has_dims(1)), rounds=True),
-    # Never ignore the conditions (tame): the CPU has a separate kernel for 1-D pooling, which does
-    # not support integers, although other devices support them.
+    # `tame`: never ignore the conditions, because the CPU has a separate kernel for 1-D pooling,
+    # which does not support integers, although other devices support them.
     row("{out} = F.max_pool1d({x}, 2)", (is_single, is_matrix), tame=True),
     row("{out} = F.avg_pool1d({x}, 2)", (is_single, is_matrix)),
     row("{out} = F.interpolate({x}[None], scale_factor=2)", (is_single, is_matrix)),

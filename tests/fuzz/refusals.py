@@ -45,8 +45,8 @@ _INTEGERS = [
         "F.cross_entropy({x}, {x})",
     )
 ]
-# inv always rejects integer matrices. Never ignore this condition (tame): inv also rejects singular
-# float matrices, but rounding may make such a matrix invertible on one device only.
+# inv always rejects integer matrices. `tame`: never ignore this condition, because inv also rejects
+# singular float matrices, but rounding may make such a matrix invertible on one device only.
 _INTEGERS.append(refusal("{out} = torch.linalg.inv({x})", (is_integer, has_dims(1)), tame=True))
 _COMPLEX = [
     refusal(f"{{out}} = {call}", (is_complex,))

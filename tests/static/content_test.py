@@ -58,7 +58,7 @@ def test_no_library_of_torch_is_in_the_archive() -> None:
 
 
 def test_shared_objects_are_those_of_the_wheels_that_are_listed() -> None:
-    """`_WHEELS` must justify each wheel with shared objects.
+    """`_WHEELS` must give a reason for each wheel that contains shared objects.
 
     Users must trust each shared object, and the PAR has to unpack it.
     """
@@ -77,9 +77,9 @@ def _file() -> bytes:
 
 
 def _natives() -> list[str]:
-    """Return the names of the ELF files.
+    """Return the names of the ELF files in the archive.
 
-    They are the zstd-compressed members, except for rarely used .pyc files.
+    Only ELF files and rarely used .pyc files are compressed with zstd.
     """
     with zipfile.ZipFile(program.PAR) as archive:
         members = archive.infolist()

@@ -32,7 +32,7 @@ def rows() -> list[Row]:
 
 
 def run(row: Row, *, samples: int) -> Result:
-    """Test a row in the same way as modules.py. A configuration has only one sample."""
+    """Test a row's configuration in the same way as modules.py. It has only one sample."""
     named = (("sample 0", _sample(row)) for _ in range(min(samples, 1)))
     return judge(row, named, expected=modules.expected_run, compare=modules.check)
 

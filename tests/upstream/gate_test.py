@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first samples of every row pass, except for the rows that exceptions.json lists."""
+"""The modules and optimizers in torch's test tables pass, except those in exceptions.json.
+
+Each is tested on its first two samples.
+"""
 
 from __future__ import annotations
 

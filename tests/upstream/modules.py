@@ -37,7 +37,10 @@ def rows() -> list[Row]:
 
 
 def run(row: Row, *, samples: int) -> Result:
-    """Run the first samples of a row. The row fails if any of them fails."""
+    """Test a row's module, in the row's dtype and mode, on its first samples.
+
+    The row fails if any sample fails.
+    """
     named = ((f"sample {i}", s) for i, s in enumerate(itertools.islice(_samples(row), samples)))
     return judge(row, named, expected=expected_run, compare=check)
 

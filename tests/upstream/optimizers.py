@@ -43,7 +43,10 @@ def rows() -> list[Row]:
 
 
 def run(row: Row, *, samples: int) -> Result:
-    """Run the first configurations of a row. The row fails if any of them fails."""
+    """Test a row's optimizer, with the row's dtype, in its first configurations.
+
+    The row fails if any configuration fails.
+    """
     named = ((sample.name, sample) for sample in itertools.islice(_samples(row), samples))
     return judge(row, named, expected=_expected, compare=_compare)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows and their results. A row is a module or an optimizer to test in a dtype and a variant."""
+"""Rows and their results. A row is a module or optimizer, with the dtype and variant to test."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Outcome(enum.Enum):
 
 @dataclass(frozen=True)
 class Row:
-    """A module or an optimizer to test in a dtype and a variant.
+    """A module or an optimizer, with the dtype and the variant to test.
 
     `variant` is `train` or `eval` for a module, and the implementation for an optimizer.
     """
@@ -74,7 +74,7 @@ def judge(
     expected: Callable[[S], E | None],
     compare: Callable[[S, E, bool], None],
 ) -> Result:
-    """Run the named samples of a row. The row fails if any of them fails.
+    """Run samples of a row, each given with its name. The row fails if any sample fails.
 
     `expected` returns the result on the CPU, or None if the CPU rejects the sample. `compare`
     raises an error if the result on tpu differs. Its last argument is true for the first sample

@@ -64,7 +64,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def judge(row: Row, samples: int) -> Result:
-    """Run the first samples of a row, which may be from any table."""
+    """Test a row (see row.py) of any table on its first samples."""
     return _TABLES[row.table].run(row, samples=samples)
 
 

@@ -68,10 +68,10 @@ def schedulers(run: Run) -> Any:
     return results
 
 
-# The scale of a row puts its largest weight halfway between two integers, so the last bit of the
-# scale decides how that weight is rounded. To divide by a constant, XLA multiplies by its
-# reciprocal, as CUDA does, so this bit may differ from the CPU's. The tolerance is one quantization
-# step of a weight, times an input.
+# The scale of each row of weights places the row's largest weight halfway between two integers, so
+# the last bit of the scale decides how that weight is rounded. To divide by a constant, XLA
+# multiplies by its reciprocal, as CUDA does, so this bit may differ from the CPU's. The tolerance
+# is one quantization step of a weight, times an input.
 @case("torchao", modes=EAGER, atol=5e-3)
 def int8_weights(run: Run) -> Any:
     from torchao.quantization import Int8WeightOnlyConfig, quantize_

@@ -15,9 +15,9 @@ FILE = Path(__file__).with_name("suites.json")
 
 @dataclass(frozen=True)
 class Note:
-    """A reason that applies to all tests that match a pattern.
+    """The reason why some tests are excluded, or why they fail on tpu.
 
-    A pattern is, for example, `tests/test_layers.py::test_pool*`.
+    `tests` is a pattern for these tests, for example `tests/test_layers.py::test_pool*`.
     """
 
     tests: str
@@ -86,5 +86,5 @@ def parse(rows: Iterable[Mapping[str, Any]], file: Path = FILE) -> dict[str, Sui
 
 
 def reason(notes: Iterable[Note], test: str) -> str:
-    """Return the reason in the first note that covers a test, or "" if no note covers it."""
+    """Return the `reason` of the first Note that covers a test, or "" if no Note covers it."""
     return next((note.reason for note in notes if note.covers(test)), "")

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from torch_google.tpu.testing import quick_compiler
 
-# Set these variables before the imports below, because the device and some libraries read them only
-# once.
+# Set the environment variables before the imports below, because the device and some libraries read
+# them only once.
 quick_compiler.use()
 os.environ.setdefault("TORCH_TPU_PLATFORM", "cpu")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")

@@ -44,7 +44,7 @@ class Run:
 
 
 class Device:
-    """The pytest plugin for one `Run`."""
+    """A pytest plugin that runs the part of a suite that a `Run` describes."""
 
     def __init__(self, run: Run, suite: Suite) -> None:
         self._run = run

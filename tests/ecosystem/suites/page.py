@@ -102,7 +102,7 @@ def _failures(row: Result, suite: Suite) -> list[str]:
 
 
 def unused(notes: Iterable[Note], tests: Iterable[str]) -> list[str]:
-    """Return the patterns of the notes that cover none of the tests."""
+    """Return the test patterns in `notes` that match none of the tests."""
     known = list(tests)
     return [note.tests for note in notes if not any(note.covers(test) for test in known)]
 

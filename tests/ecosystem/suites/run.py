@@ -81,10 +81,10 @@ def run(
     seconds: float,
     file: Path = catalogue.FILE,
 ) -> Result:
-    """Run a suite on both devices, without the tests that already have an outcome in `work`.
+    """Run a suite's tests on the CPU and on tpu, except those that have an outcome in `work`.
 
-    Raises an SdistError or a ValueError if its sources cannot be used, and a SuiteError if pytest
-    fails. Tests that fail on the CPU do not run on tpu.
+    Raises an SdistError or a ValueError if the suite's sources cannot be used, and a SuiteError if
+    pytest fails. Tests that fail on the CPU do not run on tpu.
     """
     suite = catalogue.load(file)[library]
     directory = tree.prepare(suite, work)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that a known failure is reported as a skip with its reason, and a pass as a failure."""
+"""Known failures are reported as skips with their reasons, and unexpected passes as failures."""
 
 from __future__ import annotations
 

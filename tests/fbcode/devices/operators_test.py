@@ -23,7 +23,7 @@ _OPERATORS = sampled(op_db, shards=128)
 _REFERENCES = sampled(python_ref_db, shards=64)
 _WITH_OUT = sampled([op for op in op_db if op.supports_out], shards=128)
 _SAMPLES = 2
-# The tolerance for tpu, because XLA may reorder sums and fuse multiplications with additions.
+# The tolerance for tpu, where XLA may reorder sums and fuse multiplications with additions.
 _APART = {"rtol": 1e-4, "atol": 1e-4}
 # The tolerance for NumPy and SciPy, which sum in a different order and may be less or more precise
 # near poles.

@@ -19,7 +19,10 @@ from tests.fbcode.distributed.processes import WORLD, Processes
 
 
 class TestDevice(Processes):
-    """Tests of process groups without an explicit backend, which depends on a tensor's device."""
+    """Tests of process groups that do not specify a backend.
+
+    Each collective uses the backend for the device of its tensor.
+    """
 
     def test_what_lies_on_the_cpu_goes_by_gloo(self) -> None:
         self.join()

@@ -221,7 +221,7 @@ def adapt_framework(device: str) -> None:
     # Upstream's init_pg rejects a backend string that names devices, such as "cpu:gloo,tpu:tpu".
     sharded_tensor.ShardedTensorTestBase.init_pg = init_pg
     # By default, with_comms uses NCCL, and skips the test on devices other than CUDA. Pass only the
-    # device's backend: if a group has several backends, a ShardedTensor prefers the CPU's.
+    # device's backend: if a group has several backends, a ShardedTensor prefers the CPU's backend.
     backend_of_device = BACKEND[device].rpartition(":")[2]
     sharded_tensor.with_comms = functools.partial(
         sharded_tensor.with_comms, backend=backend_of_device

@@ -211,12 +211,12 @@ def rules() -> list[dict[str, str]]:
 
 
 def reason_for(name: str, entries: Sequence[dict[str, str]]) -> str:
-    """Return the reason in the first entry that matches the test, or "" if no entry matches."""
+    """Return the `reason` of the first entry that matches the test, or "" if none matches."""
     return next((e["reason"] for e in entries if fnmatchcase(name, e["tests"])), "")
 
 
 def text(file: Path) -> str:
-    """Return the text of a file. If the file is in this folder, it may be packed in a PAR."""
+    """Return the text of a file, which may exist only inside the PAR if it is in this folder."""
     if file.is_file():
         return file.read_text(encoding="utf-8")
     data: bytes = __spec__.loader.get_data(str(file))  # type: ignore[union-attr]

@@ -24,7 +24,7 @@ TPU, HOST = "tpu", "host"
 def watch(use: list[str]) -> Iterator[None]:
     """Append TPU to `use` if the block uses tpu, else HOST.
 
-    The block uses tpu if this process does so, or a rank that exits before the block ends.
+    The block uses tpu if this process does, or if a rank does and exits before the block ends.
     """
     file = Path(os.environ[FILE])
     file.unlink(missing_ok=True)

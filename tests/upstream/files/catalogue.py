@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names of the torch test files that the program contains, and their folder."""
+"""The names of the torch test files that this package's program contains, and their folder."""
 
 from __future__ import annotations
 

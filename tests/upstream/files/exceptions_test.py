@@ -39,7 +39,7 @@ class TestBroken(unittest.TestCase):
     def test_anything(self):
         pass
 """
-# Runs test_things.py with the plugins `exceptions` and `recording`, in the order of one_file.py.
+# Runs test_things.py with the plugins `exceptions` and `recording`, in one_file.py's order.
 _PROGRAM = """
 import sys
 sys.path[:] = {path}

@@ -12,9 +12,10 @@ from tests.fbcode.outcomes import KNOWN, Ran
 from tests.fbcode.page import cell, failures, put
 from tools.presubmit.results import Outcome
 
-# Parts of a reason that differ between skips with the same cause: addresses and numbers.
+# Parts of a skip reason that differ between skips with the same cause: addresses and numbers.
 _VARYING = re.compile(r"0x[0-9a-f]+|(?<![\w.])\d+(?![\w.])")
-# Parts of a reason that do not help a reader: a URL up to its last slash, and a to-do marker.
+# Parts of a skip reason that are removed because they do not help a reader: a URL up to its last
+# slash, and a to-do marker.
 _IDLE = re.compile(r"https?://\S*/|\bTO[D]O: *")
 _WIDTH = 150
 _HEAD = """# Results of torch's own tests

@@ -30,7 +30,7 @@ class TestAutogradCPU(unittest.TestCase):
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder with a test_autograd.py, which child processes run instead of torch's."""
+    """Return a folder with a test_autograd.py that child processes run instead of torch's file."""
     (tmp_path / "test_autograd.py").write_text(_SUITE)
     (tmp_path / "program.py").write_text(
         f"import sys\nsys.path[:] = [{str(tmp_path)!r}, *{sys.path!r}]\n"
