@@ -71,7 +71,7 @@ def run_drift(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
 
 
 def run_verify(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
-    """Do what `verify` does: read and hash the tree, and apply the patches strictly."""
+    """Do what `verify` does: read and hash the tree; apply the patches without fuzz or offsets."""
     loaded = load_series(series)
     entries = tree_entries(trees[0])
     patched = patched_files(loaded, trees[0])
@@ -80,7 +80,7 @@ def run_verify(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
 
 
 def run_read(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
-    """Open and read every file of the tree. The cost is a lower bound for `verify`."""
+    """Open and read every file of the tree. This cost is a lower bound for that of `verify`."""
     del series, out
     total = 0
     for folder, _, names in os.walk(trees[0]):

@@ -100,7 +100,8 @@ def _patched(
 ) -> str:
     """Return `text` with one to three hunks applied.
 
-    For each hunk, append to `places[name]` a line above the hunk, which a later release may change.
+    For each hunk, append one of the lines just above it to `places[name]`. A later release may
+    change that line.
     """
     lines = text.splitlines(keepends=True)
     for hunk in range(1 + number % 3):

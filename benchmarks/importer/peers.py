@@ -49,7 +49,11 @@ class Workshop:
     """A directory with the inputs for all tools. If it is deleted, the next run rebuilds it."""
 
     def __init__(self, directory: Path, make: Callable[[], Upstream], *recipe: object) -> None:
-        """`make` generates the upstream project; a result for the same `recipe` is reused."""
+        """`make` generates the upstream project.
+
+        `recipe` contains the parameters of `make`. If they have not changed, `build` reuses the
+        existing project.
+        """
         self.directory = directory.absolute()
         self._recipe = json.dumps([*recipe, 2])
         self._make = make
@@ -81,7 +85,7 @@ class Workshop:
         return Contender(peer, lambda: shutil.rmtree(home, ignore_errors=True))
 
     def figures(self, run: str) -> Mapping[str, float]:
-        """Return the figures that engine_run.py wrote in its last run of `run`, such as `drift`."""
+        """Return the figures that engine_run.py wrote for the operation `run`, such as `drift`."""
         figures: dict[str, float] = json.loads(
             (self.directory / "engine" / run / "figures.json").read_text()
         )

@@ -24,7 +24,10 @@ _AROUND = 3
 
 
 def read_upstream(wheels: tuple[Path, Path], series: Path, *, patches: int) -> Upstream:
-    """Return the text files of both wheels as releases, and `patches` patches to the first one."""
+    """Return an Upstream whose two releases are the text files of the two wheels.
+
+    It has `patches` patches to the first release.
+    """
     old, new = (_texts(wheel) for wheel in wheels)
     now, steps = dict(old), list[tuple[str, dict[str, str]]]()
     for patch in _usable(load_series(series), old, new):

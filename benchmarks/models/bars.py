@@ -55,7 +55,7 @@ def svg(title: str, groups: Mapping[str, Mapping[str, float | str]], series: Seq
 
 
 def _range(numbers: Sequence[float]) -> tuple[float, float]:
-    """Return the lower and upper ends of an axis that contains all numbers and 1."""
+    """Return the lower and upper ends of an axis that contains 1 and all of the given numbers."""
     low = max((t for t in _TICKS if t <= min([*numbers, 0.5])), default=_TICKS[0])
     high = min((t for t in _TICKS if t >= max([*numbers, 2])), default=_TICKS[-1])
     return min([low, *numbers]), max([high, *numbers])

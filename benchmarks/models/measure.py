@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure rows: run each program in a worker process, in alternation with torch on the CPU."""
+"""Measure models in worker processes, one per program, in alternation with torch on the CPU."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Limits:
 
 
 class WorkerError(Exception):
-    """A worker failed. `verdict` and `cause` are the values for its row in the table."""
+    """A worker failed. `verdict` and `cause` describe the failure in the table of results."""
 
     def __init__(self, verdict: Verdict, cause: str) -> None:
         super().__init__(cause)
@@ -48,7 +48,7 @@ class WorkerError(Exception):
 
 
 class Worker:
-    """A process that runs a model in a program, pinned to one processor."""
+    """A process, pinned to one processor, that runs a model in one program (see model.py)."""
 
     def __init__(self, command: Sequence[str], *, log: Path, scratch: Path) -> None:
         with log.open("ab") as errors:

@@ -34,8 +34,8 @@ def _rows(tmp_path: Path, limits: Limits = _LIMITS, **commands: list[str]) -> di
 
 
 def test_ratios_are_those_of_a_round(tmp_path: Path) -> None:
-    # The second round is slow for both programs. torch's first three times are those of its own
-    # row; the other three are from the same rounds as the times of `fused`.
+    # The second round is slow for both programs. The torch process first reports three times for
+    # `torch` alone, then three for the rounds in which it alternates with `fused`.
     torch = _worker("", "1", "10", "2", "1", "10", "2")
     rows = _rows(tmp_path, torch=torch, fused=_worker("", "4", "50", "10"))
     assert (rows["torch"].ratio, rows["torch"].cpu_seconds) == (1, 2)

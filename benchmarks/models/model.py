@@ -68,7 +68,7 @@ class Key:
         return f"{self.model}:{self.kind}:{self.program}"
 
     def matches(self, patterns: Sequence[str]) -> bool:
-        """Return whether a pattern matches the key, or the key without its program or kind."""
+        """Return whether a pattern matches the key, its LIBRARY/MODEL:KIND or its LIBRARY/MODEL."""
         names = (self.model, f"{self.model}:{self.kind}", str(self))
         return any(fnmatch.fnmatchcase(name, each) for name in names for each in patterns)
 

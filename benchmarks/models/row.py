@@ -35,7 +35,8 @@ class Row:
 
     `cpu_seconds` and `wall_seconds` are medians over the rounds. `ratio` is the CPU time divided by
     that of `torch` in the same round, also as a median. `start_cpu` and `start_wall` are the times,
-    in seconds, until nothing more is compiled. `load` is the machine's load average after the row.
+    in seconds, of the setup and the warm-up runs, which continue until they compile nothing. `load`
+    is the machine's load average right after the measurement.
     """
 
     model: str
@@ -102,7 +103,7 @@ def geometric_mean(ratios: Sequence[float]) -> float:
 
 
 def common(rows: Sequence[Row], kind: str) -> dict[str, list[float]]:
-    """Return the ratios of each program, over the models that passed in all programs."""
+    """Return each program's ratios, for the models that passed in every program."""
     programs = [each for each in PROGRAMS if any(r.program == each for r in rows if r.kind == kind)]
     ratios = {(r.model, r.program): r.ratio for r in rows if r.kind == kind and r.ratio is not None}
     models = [

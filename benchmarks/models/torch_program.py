@@ -60,7 +60,7 @@ class TorchProgram:
         return {"losses": torch.tensor(losses), "update": update}
 
     def settle(self, *, rounds: int = 20) -> None:
-        """Run, for at most `rounds` rounds, until nothing more compiles, even in the background."""
+        """Run at most `rounds` rounds, until a round compiles nothing, even in the background."""
         for _ in range(rounds):
             before = torch.tpu.metrics().compiles if self._device == "tpu" else 0
             for _ in range(2):

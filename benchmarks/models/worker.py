@@ -4,10 +4,10 @@
 Requests and answers are lines of JSON. An answer to a failed request is `{"error"}`.
 
 The answer to `{"prepare": FILE}` is `{"cpu", "wall", "difference"}`: the CPU time (including child
-processes) and wall time until nothing more is compiled, and the difference from the results in
-FILE. The program `torch` writes FILE. The answer to `{"measure": SECONDS}` is
-`{"cpu", "wall", "runs"}`: the CPU and wall time of one run, and the number of runs. All times are
-in seconds.
+processes) and wall time of the setup and the warm-up runs, which continue until they compile
+nothing, and the difference from the results in FILE. The program `torch` writes FILE. The answer to
+`{"measure": SECONDS}` is `{"cpu", "wall", "runs"}`: the CPU and wall time of one run, and the
+number of runs. All times are in seconds.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Workshop:
         self.directory.mkdir(parents=True, exist_ok=True)
 
     def beside(self, release: str) -> Workshop:
-        """Return a workshop in a subdirectory, whose programs use torch `release`."""
+        """Return a Workshop in a subdirectory of this one. Its programs use torch `release`."""
         return Workshop(
             self._home(f"torch {release}"),
             python=self._python,

@@ -75,7 +75,7 @@ def sample(session: int) -> dict[int, Sample]:
 
 
 def _session(session: int) -> dict[int, list[str]]:
-    """Return, for each process in a session, the fields of /proc/PID/stat that follow its name."""
+    """Return the fields after the name in /proc/PID/stat, for each process in a session."""
     fields_by_pid = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -86,7 +86,7 @@ class Places:
 
 @contextmanager
 def editing(edit: Edit, places: Places) -> Iterator[Callable[[str], None]]:
-    """Yield a function that applies the edit with a given word. Revert the edit on exit."""
+    """Yield a function that applies the edit, inserting a given word. Revert the edit on exit."""
     if edit.way is Way.SERIES:
         with _patching(edit, places) as make:
             yield make

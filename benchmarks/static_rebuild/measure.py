@@ -55,9 +55,10 @@ def rebuilds(clone: Clone, edits: Sequence[Edit], *, rounds: int) -> Iterator[Fi
 
 
 def cold(source: Path, work: Path, options: Sequence[str]) -> Iterator[Figure]:
-    """Yield the cost of fetching and loading everything, then that of a build with an empty cache.
+    """Yield the cost of a build with --nobuild, then that of a build with an empty cache.
 
-    Delete all outputs at the end.
+    With --nobuild, Bazel fetches, unpacks and loads its inputs, but runs no action. Delete all
+    outputs at the end.
     """
     cache = work.absolute() / "cold_cache"
     shutil.rmtree(cache, ignore_errors=True)

@@ -41,5 +41,5 @@ def results(figures: Sequence[Figure]) -> list[Result]:
 
 
 def details(figures: Sequence[Figure]) -> dict[str, object]:
-    """Map the name of each edit to the fields of its figure."""
+    """Map the name of each edit to the fields of its `Figure`."""
     return {figure.name: dataclasses.asdict(figure) for figure in figures}

@@ -27,7 +27,7 @@ class Workload:
 
 
 def workload(name: str) -> Workload:
-    """Create the workload that WORKLOADS calls `name`, with deterministic weights and inputs."""
+    """Create the workload `name` of WORKLOADS, with deterministic weights and inputs."""
     torch.manual_seed(0)
     return WORKLOADS[name]()
 

@@ -93,7 +93,10 @@ class Torch:
             torch.tpu.synchronize()
 
     def settle(self, run: Callable[[], object], *, rounds: int = 20) -> None:
-        """Run a step repeatedly until it compiles nothing more, not even in the background."""
+        """On tpu, run steps until a round of three compiles nothing, even in the background.
+
+        Run at most `rounds` rounds. On other devices, do nothing.
+        """
         if self.device != "tpu":
             return
         for _ in range(rounds):
