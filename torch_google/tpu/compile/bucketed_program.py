@@ -3,7 +3,7 @@
 
 An input with symbolic sizes is passed as a flat array whose length is the product of the padded
 sizes. The tensor's elements come first, in order. Results are returned in the same form, and the
-tensor that uses such an array has the sizes and strides that it would have without padding. The
+tensor backed by such an array has the sizes and strides that it would have without padding. The
 results of a forward graph can therefore be passed to its backward graph without slicing or padding.
 """
 
@@ -123,8 +123,8 @@ class BucketedProgram:
         try:
             outputs = self._run(*inputs)
             if signature.collective:
-                # Wait for the collectives, so that they run before the group's next collective,
-                # which may be outside a program.
+                # Wait until the program's collectives have run. The group's next collective must
+                # come after them, and it might run outside a program.
                 outputs[-1].block_until_ready()
         except (RuntimeError, ValueError) as error:
             # Both JAX's Python code and XLA raise errors of these types.
@@ -146,7 +146,7 @@ class BucketedProgram:
         return results
 
     def tensors(self, values: Mapping[Any, int], loose: int) -> list[TensorSpec]:
-        """Return the metadata of the new tensors. Raises PaddingRefusal if strides have gaps."""
+        """Return the metadata of the new tensors. Raises PaddingRefusal if strides leave gaps."""
         results = []
         for index, node in self._made:
             meta = node.meta["val"]
@@ -225,8 +225,8 @@ class BucketedProgram:
         details = (
             "buckets",
             specs,
-            # The graph's code contains no shapes, and inputs with symbolic sizes are flat in
-            # `specs`, so the fingerprint needs the shapes as well.
+            # The graph's code contains no shapes, and `specs` describes inputs with symbolic
+            # sizes as flat arrays, so the fingerprint needs the shapes as well.
             [_described(meta) for meta in signature.metas],
             [_described(node.meta["val"]) for _, node in self._made],
             [str(symbol) for symbol in self._symbols],
@@ -314,7 +314,7 @@ def _lie(sizes: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> 
 
 
 def _neighbors(signature: GraphSignature) -> list[tuple[Any, ...]]:
-    """Return the sizes of each tensor in a graph that has more than one symbolic dimension."""
+    """Return the distinct shapes in a graph that have more than one symbolic dimension."""
     shapes: dict[tuple[Any, ...], None] = {}
     for node in signature.graph.graph.nodes:
         for leaf in torch.utils._pytree.tree_leaves(node.meta.get("val")):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results and gradients match the CPU's when sizes change, with one program per bucket."""
+"""Results and gradients match the CPU results when sizes change, with one program per bucket."""
 
 from __future__ import annotations
 
@@ -150,8 +150,9 @@ def test_a_transformer_with_changing_batches_and_lengths(formula: bool) -> None:
         return tokens, (tokens * 7 + 1) % 11
 
     events = _train(Language(formula=formula), make, range(8 if formula else 50), dynamic=True)
-    # At most five pairs: the batch bucket 8 with the length buckets 8, 16 and 32, one pair for the
-    # exact sizes of the first call, and one that pads only the size that changes first.
+    # At most five pairs of forward and backward programs: one for the batch bucket 8 with each of
+    # the length buckets 8, 16 and 32, one for the exact sizes of the first call, and one that pads
+    # only the size that changes first.
     assert events["compile"] <= 2 * 5
 
 

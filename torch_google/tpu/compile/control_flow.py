@@ -27,7 +27,7 @@ class SubgraphRunner(Protocol):
         """Run a subgraph with the random key `key`, and return its results as a flat list."""
 
     def fresh(self, position: int) -> Any:
-        """Return a random key for the node at this index, or None if the graph is not random."""
+        """Return a random key for the node at this index, or None if the graph has no key."""
 
 
 # A lowering, called with the SubgraphRunner, the node's index, and the operator's arguments.

@@ -20,7 +20,7 @@ from torch_google.tpu.shardings import ONE_DEVICE, Placement
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """The metadata of a new tensor. `elements` is the length of a padded array, otherwise None."""
+    """The metadata of a new tensor. `elements` is its array's padded length; None if not padded."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
@@ -50,11 +50,11 @@ class DeviceAdapter(ABC):
 
     @abstractmethod
     def read(self, array: jax.Array, layout: Any) -> jax.Array:
-        """Return the values of a tensor with this layout from its storage's array."""
+        """Extract the values of a tensor with this layout from its storage's array."""
 
     @abstractmethod
     def write(self, array: jax.Array, values: jax.Array, layout: Any) -> jax.Array:
-        """Return a copy of a storage's array with new values for a tensor with this layout."""
+        """Return a copy of a storage's array in which a tensor with this layout has new values."""
 
     @abstractmethod
     def fit(self, tensor: torch.Tensor, array: jax.Array, elements: int) -> jax.Array:
@@ -65,7 +65,10 @@ class DeviceAdapter(ABC):
 
     @abstractmethod
     def store(self, tensor: torch.Tensor, array: jax.Array, sharding: int = ONE_DEVICE) -> None:
-        """Replace the array of a tensor's storage. `sharding` is the index of its sharding."""
+        """Replace the array of a tensor's storage.
+
+        `sharding` is the index of the new array's sharding (see shardings.py).
+        """
 
     @abstractmethod
     def pack(self, values: jax.Array, result: TensorSpec) -> jax.Array:
@@ -106,7 +109,7 @@ class DeviceAdapter(ABC):
 
     @abstractmethod
     def placement(self, device: torch.device, shardings: Sequence[int] = ()) -> Placement:
-        """Return the devices that a program runs on, given the indices of its shardings."""
+        """Return the devices for a program whose shardings have these indices in shardings.py."""
 
     @abstractmethod
     def compile(
@@ -144,7 +147,7 @@ class DeviceAdapter(ABC):
 
 
 class CpuAdapter(DeviceAdapter):
-    """The adapter for CPU tensors: those in a graph on the CPU, and scalars in a device's graph."""
+    """The adapter for CPU tensors: all in a graph on the CPU, and scalars in a device's graph."""
 
     def take(self, tensors: Sequence[torch.Tensor]) -> list[Any]:
         # Copy the values: arrays may share memory with the tensors, and programs run later.

@@ -37,8 +37,8 @@ class Evaluation:
     """Evaluates a graph once, node by node, using JAX.
 
     `symbols` holds the values of the graph's symbols in this call. `key` is the JAX random key from
-    which the graph's random operators and subgraphs derive their keys, or None if the graph is not
-    random. `nested` is true for a subgraph, whose checks no caller can run.
+    which the graph's random operators and subgraphs derive their keys, or None if the graph draws
+    no random numbers. `nested` is true for a subgraph, whose checks no caller can run.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Evaluation:
         return pytree.tree_leaves(results)
 
     def fresh(self, position: int) -> Any:
-        """Return a random key for the node at this index, or None if the graph is not random."""
+        """Return a random key for the node at this index, or None if the graph has no key."""
         return None if self.key is None else jax.random.fold_in(self.key, position)
 
     def _values_of(self, value: Any) -> Any:
@@ -150,8 +150,8 @@ class Evaluation:
         return value
 
     def _key(self, drawn: Any, position: int) -> Any:
-        # `drawn` is the forward graph's key and the node's index among the joint graph's random
-        # nodes.
+        # If `drawn` is a tuple, it consists of the forward graph's key and the node's index among
+        # the joint graph's random nodes.
         if isinstance(drawn, tuple):
             return jax.random.fold_in(jax.random.wrap_key_data(self._values_of(drawn[0])), drawn[1])
         return jax.random.fold_in(self.key, position)

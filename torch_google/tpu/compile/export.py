@@ -32,9 +32,9 @@ def export_stablehlo(
 
     The arguments may be on any device. The inputs of the program are a module's parameters and
     buffers, in the order of their names, and then the tensors in `args` and `kwargs`, whether or
-    not the program uses them. If the function is random, the last input is a JAX key. Numbers
-    become constants. The dynamic dimensions of an exported program stay dynamic in StableHLO, and
-    `args` is ignored.
+    not the program uses them. If the function draws random numbers, the last input is a JAX key.
+    Numbers become constants. The dynamic dimensions of an exported program stay dynamic in
+    StableHLO, and `args` is ignored.
 
     The program returns the function's results. In-place updates to inputs are lost, such as batch
     norm's updates to its running statistics or a model's updates to its cache. To keep an updated

@@ -97,7 +97,7 @@ class GraphSignature:
         return [numbers.get(index, ONE_DEVICE) for index in range(len(args))] if numbers else ()
 
     def check(self, results: list[Any]) -> list[Any]:
-        """Run the checks on the last results, and return the other results.
+        """Run the checks on the values at the end of `results`, and return the results before them.
 
         Raises torch's error if a check fails.
         """
@@ -108,7 +108,10 @@ class GraphSignature:
         return results[:count]
 
     def argument(self, node: Node) -> int | None:
-        """Return the index of the argument whose final value is the output `node`, or None."""
+        """Return the index of the argument whose final value is the output `node`.
+
+        Return None if there is no such argument.
+        """
         index = self._places.get(node)
         if index is not None and index in self.written:
             return None  # the output is the value before the mutation

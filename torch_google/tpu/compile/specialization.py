@@ -108,8 +108,8 @@ class Specialization:
             # array cannot be donated.
             and (self._shardings[index] or not self._placement.is_sharded)
         ]
-        # The outputs that follow the new values of mutated inputs, each with the nodes whose values
-        # it contains.
+        # The program first returns the new values of mutated inputs, then these outputs. Each pair
+        # consists of an output's metadata and the nodes whose values it contains.
         self._made: list[tuple[TensorSpec, list[Node]]] = []
         self._results = [self._result(output) for output in signature.outputs]
         self._shared = any(isinstance(result, _ViewResult) for result in self._results)
@@ -136,8 +136,8 @@ class Specialization:
         try:
             outputs = self._run(*inputs)
             if self._signature.collective:
-                # Wait for the collectives, so that they run before the group's next collective,
-                # which may be outside a program.
+                # Wait until the program's collectives have run. The group's next collective must
+                # come after them, and it might run outside a program.
                 outputs[-1].block_until_ready()
         except (RuntimeError, ValueError) as error:
             # Both JAX's Python code and XLA raise errors of these types.
@@ -195,7 +195,7 @@ class Specialization:
         return self._made.index((result, nodes))
 
     def _plans(self) -> list[tuple[DeviceAdapter, list[int], Any]]:
-        """Return each device's adapter, the positions of its output arrays, and its plan."""
+        """Return each device's adapter, its output arrays' positions, and the plan for `give`."""
         devices: dict[torch.device, list[int]] = {}
         for result in self._results:
             if isinstance(result, _NewResult | _ViewResult):
@@ -331,7 +331,7 @@ class Specialization:
 
 
 def _constraints(graph: GraphModule) -> list[int]:
-    """Return the indices of the shardings in a graph's calls to `torch_google::shard`."""
+    """Return the index in shardings.py of each sharding that a graph passes to `shard`."""
     return [
         parse(node.args[1])
         for module in graph.modules()

@@ -258,7 +258,7 @@ def _own(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Any], dict[str, st
 
 
 def _fractions(optimizer: torch.optim.Optimizer) -> dict[str, list[float]]:
-    """Return the floats in the optimizer's state, and in each attribute in `_own`'s first dict.
+    """Return the floats in the optimizer's state, and in the attribute values that `_own` returns.
 
     The keys are descriptions of the state and the attributes, for error messages.
     """

@@ -227,7 +227,7 @@ def test_an_optimizer_that_changes_a_fraction_of_its_groups_is_refused() -> None
 
 
 class _Signs(torch.optim.Optimizer):
-    """An optimizer that steps by the sign of the gradient. `own` holds attributes to set."""
+    """An optimizer that steps by the sign of the gradient. `own` becomes its attributes."""
 
     def __init__(self, parameters: Any, **own: Any) -> None:
         super().__init__(parameters, {"lr": 0.5})

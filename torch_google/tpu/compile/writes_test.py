@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of compiled functions that mutate arguments or return aliases match the CPU's."""
+"""Results of compiled functions that mutate arguments or return aliases match the CPU results."""
 
 from collections.abc import Callable
 from typing import Any

@@ -224,7 +224,7 @@ def _gathered(array: jax.Array, positions: jax.Array, axis: int) -> jax.Array:
 def _written(
     call: RuleCall, x: PaddedArray, source: PaddedArray, axis: int, size: Any
 ) -> PaddedArray:
-    """Return x with a slice replaced by the elements of `source`, without its padding."""
+    """Return x with a slice replaced by the elements of `source` that are not padding."""
     dim = source.dims[axis]
     positions = _places(call, size, dim)
     real = jnp.arange(width(dim)) < call.scope.real(dim)

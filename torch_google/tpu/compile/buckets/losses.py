@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses. Padded rows are assigned the ignored class, and means include only the real elements."""
+"""Losses. Padding in class targets is set to `ignore_index`, and means exclude padding."""
 
 from __future__ import annotations
 

@@ -107,9 +107,9 @@ def _rule(op: OpOverload, call: RuleCall) -> Rule:
 
 
 def _is_exact(call: RuleCall) -> bool:
-    """Return whether all sizes of a call are fixed.
+    """Return whether an operator's arguments and results have the same sizes in all calls.
 
-    A traced number counts as not fixed, because it may be a size.
+    Return False if an argument is a traced number, because it may be a size.
     """
     leaves = torch.utils._pytree.tree_leaves(
         (call.args, dict(call.kwargs)), is_leaf=lambda leaf: isinstance(leaf, PaddedArray)

@@ -113,7 +113,7 @@ def fill(call: RuleCall) -> Any:
     "aten::uniform",
 )
 def drawn(call: RuleCall) -> Any:
-    """Draw random numbers as if there were no padding, and then move them to their places.
+    """Draw random numbers as if there were no padding, and then insert the padding.
 
     JAX derives the bits of an element only from its index, so the numbers equal those of a program
     without padding.

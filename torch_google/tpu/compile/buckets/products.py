@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matmuls. Padding in the contracted dimension of both factors is set to zero."""
+"""Matmuls. Padding in the contracted dimension of both operands is set to zero."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def add_product(call: RuleCall) -> Any:
 def _factors(
     scope: SizeScope, a: PaddedArray, b: PaddedArray
 ) -> tuple[tuple[Dim, ...], jax.Array, jax.Array]:
-    """Return the dimensions of a matmul's result, and its two factors, ready to be multiplied."""
+    """Return the dimensions of a matmul's result, and its two operands, ready to be multiplied."""
     batch = len(a.dims) - 2 if len(b.dims) > 2 else 0
     inner = b.dims[-2] if len(b.dims) > 1 else b.dims[-1]
     if a.dims[-1] != inner or a.dims[:batch] != b.dims[:batch]:

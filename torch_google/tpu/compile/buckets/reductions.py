@@ -49,7 +49,7 @@ def from_greatest(call: RuleCall) -> Any:
 
 @rule("aten::argmax", "aten::argmin")
 def where(call: RuleCall) -> Any:
-    """Compute argmax or argmin. With the padding at the end, the indices equal torch's."""
+    """Compute argmax or argmin. Padding at the end does not change the indices of elements."""
     x = call.args[0]
     if call.argument("dim") is None:
         if any(extent.padded for dim in x.dims[1:] for extent in dim):
@@ -123,7 +123,7 @@ def softmax_backward(call: RuleCall) -> Any:
 
 @rule("aten::cumsum", "aten::cumprod", "aten::logcumsumexp", "aten::cummax", "aten::cummin")
 def scan(call: RuleCall) -> Any:
-    """Scan a dimension with its padding at the end, where it does not affect real elements."""
+    """Scan a dimension after moving its padding to the end, where it affects no other element."""
     x, dim = call.args[:2]
     x = leading(call.scope, x, axis_of(x, dim)) if x.dims else x
     return [

@@ -94,8 +94,8 @@ _RULES: dict[str, Rule] = {}
 def rule(*names: str) -> Callable[[_F], _F]:
     """Register a rule for operators. Raises ValueError if an operator already has a rule.
 
-    A rule returns a list with a PaddedArray or None for each result. It raises PaddingRefusal if
-    padding would affect other elements.
+    A rule returns a list with an item for each result: a PaddedArray, or None if the result is not
+    computed. It raises PaddingRefusal if padding would affect other elements.
     """
 
     def register(function: _F) -> _F:

@@ -39,7 +39,7 @@ class BucketPolicy:
 
 @dataclass(frozen=True)
 class Extent:
-    """A factor of a dimension: `size` elements. The first `expr` are real, the rest is padding."""
+    """A factor of a dimension: `size` elements, of which the first `expr` are not padding."""
 
     expr: sympy.Expr
     size: int
@@ -230,7 +230,7 @@ def _lesser(*parts: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Quotient:
-    """A quotient that has not been rounded. The enclosing function rounds it up or down."""
+    """An unrounded quotient, which the enclosing `CeilToInt` or `FloorToInt` rounds."""
 
     over: Any
     under: Any

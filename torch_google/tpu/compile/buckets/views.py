@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views. They split and merge the factors of dimensions (extents), or move the padding."""
+"""View operators, which split and merge dimensions' factors (extents), or move the padding."""
 
 from __future__ import annotations
 
