@@ -21,7 +21,8 @@ AXIS = "ranks"
 class FlatCollective:
     """A collective on flat arrays. Every field has the same value on all ranks.
 
-    `reduction` is the name of a torch ReduceOp, or "". `root` is a rank in the group, or -1.
+    `reduction` is the name of a torch ReduceOp, or "" if the collective does not reduce. `root` is
+    a rank in the group, or -1 if the collective has no root.
     """
 
     name: str

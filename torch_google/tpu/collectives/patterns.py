@@ -35,10 +35,10 @@ class Target:
 class Signature:
     """One rank's call to a collective, without the tensors' values.
 
-    `inputs` holds the shape and dtype of each input's array. `outputs` holds the index of the
-    target and the view for each output. `factors` holds the shape of PREMUL_SUM's factor, and is
-    empty for other reductions. If the chunks that ranks send to each other may differ in size,
-    `largest` is the number of elements in the largest chunk.
+    `inputs` holds the shape and dtype of each input's array. `outputs` holds a pair for each
+    output: the index in `targets` of its storage, and its view of that storage. `factors` holds the
+    shape of PREMUL_SUM's factor, and is empty for other reductions. If the chunks that ranks send
+    to each other may differ in size, `largest` is the number of elements in the largest chunk.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Signature:
     largest: int
 
     def pack(self, arrays: Sequence[Any], factor: Any = None) -> list[Any]:
-        """Return the flat collective's arguments, leaving out empty arrays."""
+        """Return the flat arrays to pass to `collective`, leaving out empty ones."""
         values = [strides.read(*each) for each in zip(arrays, self.views, strict=True)]
         if factor is not None:
             values = [_multiplied(value, factor) for value in values]
@@ -85,7 +85,7 @@ class _Pattern:
 
 
 def flat_name(name: str) -> str:
-    """Return the name of the flat collective for a collective of torch.distributed."""
+    """Return the name of the FlatCollective that implements a torch.distributed collective."""
     return _PATTERNS[name].flat
 
 
@@ -94,7 +94,7 @@ def _each(_: Signature, values: list[Any]) -> list[Any]:
 
 
 def _each_result(call: Signature, results: Sequence[Any]) -> list[Any]:
-    # The flat collective returns no results for empty outputs.
+    # `results` contains nothing for empty outputs.
     remaining = iter(results)
     return [
         next(remaining) if _size(view) else jnp.zeros(0, dtypes.to_jax(view.dtype))
@@ -183,7 +183,7 @@ def _padded(value: Any, length: int) -> Any:
 
 
 def _part_sizes(splits: Sequence[int], view: View, ranks: int) -> list[int]:
-    """Return the number of elements in each rank's chunk. Without `splits`, they are equal."""
+    """Return the number of elements in each rank's chunk: all equal if `splits` is empty."""
     if not splits:
         return [_size(view) // ranks] * ranks
     rows = view.sizes[0]

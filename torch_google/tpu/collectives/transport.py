@@ -2,9 +2,9 @@
 """The `xla` transport, which moves the data of collectives between devices with XLA's collectives.
 
 A collective is one program over the devices of the group. On TPUs, all ranks must run the same
-program, although their tensors may differ in shape and strides. If the views are equal on all
-ranks, the program can include the copies to and from the views. Otherwise, each rank performs these
-copies in separate programs, before and after the collective.
+program, although their tensors may differ in shape and strides. If the tensors have the same layout
+on all ranks, the program can include the copies between the tensors and flat arrays. Otherwise,
+each rank performs these copies in separate programs, before and after the collective.
 """
 
 from __future__ import annotations
