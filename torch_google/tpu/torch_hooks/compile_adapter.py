@@ -162,7 +162,7 @@ def _hide_calls() -> None:
 
 
 def _natural(result: TensorSpec) -> tuple[int, ...]:
-    """Return the shape of a new tensor's array: flat if the strides have gaps or overlap."""
+    """Return the shape of a new tensor's array, flat if its elements overlap or leave gaps."""
     lies = natural(result.sizes, result.strides)
     if lies.strides == result.strides:
         return lies.shape

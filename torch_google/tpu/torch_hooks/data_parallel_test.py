@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that torch.nn.parallel's results on several devices in one process match the CPU's."""
+"""Tests that results of torch.nn.parallel on several devices in one process match the CPU."""
 
 from __future__ import annotations
 
