@@ -99,7 +99,8 @@ def _reshard(t: torch.Tensor, shape: tuple[int, ...], sharding: jax.sharding.Nam
         _C.reshard(t, None, shape, number)
         return
     if _C.sharding(t) and natural_shape == shape and _C.mode() == _C.Mode.fused:
-        # Copy the values with an operator, because that does not flush the trace.
+        # Copy the values with an operator, which fused mode adds to its trace. Reading the array
+        # would execute the trace.
         steps = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
         with torch._C._AutoDispatchBelowAutograd():
             storage = t.as_strided(shape, steps, 0)
