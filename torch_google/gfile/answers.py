@@ -105,7 +105,7 @@ def _uploaded(path: Any) -> Iterator[str]:
 
 @contextmanager
 def _atomic(path: Any) -> Iterator[Any]:
-    # Yield open files unchanged, and also paths that cannot be replaced atomically.
+    # If `path` is an open file, or a path that cannot be replaced atomically, yield it as it is.
     target = _plain(path)
     if not isinstance(path, (str, os.PathLike)) or not _can_be_atomic(target):
         if isinstance(path, (str, os.PathLike)):

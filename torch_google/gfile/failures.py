@@ -276,7 +276,7 @@ def _passes(error: BaseException) -> bool:
 
 
 def _code(error: BaseException) -> int | None:
-    """Return the errno of an exception, or None if it has none."""
+    """Return the errno for an exception, or None if no errno describes it."""
     names = _names(error)
     for name, code in _OF_NAME.items():
         if name in names:
@@ -310,7 +310,7 @@ def _words(error: BaseException) -> str:
 
 
 def _status(error: BaseException) -> int | None:
-    """Return the HTTP status in a client's exception, or None."""
+    """Return the HTTP status in a client's exception, or None if it has none."""
     for name in ("status", "status_code", "code"):
         value = getattr(error, name, None)
         if isinstance(value, int) and 100 <= value < 600:

@@ -49,7 +49,7 @@ class PrivateDirectory:
         self._parent = parent
 
     def lock(self) -> Lock:
-        """Try to lock the directory. The lock is held until all copies of the descriptor close."""
+        """Try to lock the directory. Closing all copies of the descriptor releases the lock."""
         try:
             fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -120,8 +120,8 @@ def open_private(parent: int, name: str, *, created: bool = False) -> PrivateDir
     """Open a private directory, or return None if `name` is not one.
 
     It is not one if it is a link, a file, a directory that other users can write to, or a directory
-    without the sticky bit. `created` means that this process has just created it, so it needs no
-    mark. Raises FileNotFoundError if the name does not exist.
+    without the sticky bit. `created` means that this process has just created it, so it may lack
+    the sticky bit. Raises FileNotFoundError if the name does not exist.
     """
     try:
         descriptor = os.open(name, _OPEN, dir_fd=parent)

@@ -16,7 +16,7 @@ from torch_google.gfile.location import Location, PathLike, locate
 from torch_google.gfile.retry import Retry
 from torch_google.gfile.store import StoreFilesystem
 
-# Packages that implement fsspec's schemes, for the error message if a package is missing.
+# Packages that implement fsspec's schemes. If one is missing, the error message names it.
 PACKAGES = {
     "abfs": "adlfs",
     "abfss": "adlfs",
@@ -144,8 +144,8 @@ def _of_fsspec(location: Location) -> Filesystem:
 def _system_of(location: Location) -> tuple[Any, str]:
     """Return fsspec's filesystem for a path, and the name to use if the path contains none.
 
-    That is so for a chain with an empty inner path, such as `simplecache::memory://a/b`. For other
-    paths, the name is "".
+    A chain with an empty inner path contains no name, such as `simplecache::memory://a/b`. For any
+    other path, the returned name is "".
     """
     import fsspec
     from fsspec.core import url_to_fs

@@ -234,7 +234,7 @@ def test_a_full_disk_leaves_the_older_file(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["file"]
 
 
-# Tests of stores.
+# Tests of uploads to stores.
 
 
 def _parts(root: str) -> Parts:

@@ -51,7 +51,7 @@ def _s3() -> dict[str, object]:
 
 
 def _gs() -> dict[str, object]:
-    # With the default, gcsfs queries the bucket's type over gRPC, which the test server lacks.
+    # By default, gcsfs queries the bucket's type over gRPC, which the test server lacks.
     os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
     emulator = importlib.import_module("gcp_storage_emulator.server")
     server = emulator.create_server("127.0.0.1", 0, in_memory=True)

@@ -99,10 +99,10 @@ class Objects(AsyncFileSystem):
         self.kept[rpath] = Path(lpath).read_bytes()
 
     async def _makedirs(self, path: str, exist_ok: bool = False) -> None:
-        """Do nothing: directories are only implied."""
+        """Do nothing, because object names imply directories."""
 
     async def _mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
-        """Do nothing: directories are only implied."""
+        """Do nothing, because object names imply directories."""
 
     def _open(self, path: str, mode: str = "rb", **_: Any) -> Any:
         if mode != "rb":
