@@ -61,7 +61,7 @@ class Job:
     machines: the number of machines per slice; ignored if `tpu` is set, which implies it.
     slices: the number of slices; more than one requires JobSet in the cluster.
     processes: the number of processes per machine.
-    queue: the name of a Kueue queue, or "".
+    queue: the name of a Kueue queue, or "" to set none.
     retries: the maximum number of restarts of the whole job; if not 0, the cluster needs JobSet.
     """
 

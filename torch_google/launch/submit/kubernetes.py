@@ -26,7 +26,7 @@ _POLL = 2.0
 _TRIES = 10  # many attempts, because jobs keep running during an outage of the control plane
 _DRAIN = 30.0  # seconds to wait for logs after the job has ended
 _STARTED = frozenset(("Running", "Succeeded", "Failed"))
-# If one of these reasons keeps a container from starting, the job's image is probably wrong.
+# If a container's `state.waiting.reason` is one of these, the job's image is probably wrong.
 _HOPELESS = frozenset(
     ("CreateContainerConfigError", "ErrImageNeverPull", "ImagePullBackOff", "InvalidImageName")
 )

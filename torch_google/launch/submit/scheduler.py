@@ -175,7 +175,7 @@ class Processes:
         self._drain()
 
     def stop(self, grace: float = GRACE) -> None:
-        """Send SIGTERM to running processes, and after `grace` seconds SIGKILL to their groups."""
+        """Send SIGTERM to running processes; SIGKILL their process groups after `grace` seconds."""
         running = [process for process in self._processes if process.poll() is None]
         for process in running:
             process.terminate()
