@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In real processes, C++ messages logged through Abseil appear in the log and obey its levels."""
+"""In real processes, C++ messages from Abseil appear in the log and obey Abseil's levels."""
 
 from __future__ import annotations
 

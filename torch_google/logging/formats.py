@@ -89,7 +89,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def message_of(record: logging.LogRecord) -> str:
-    """Return the record's message or, if formatting fails, the format, its arguments and the error.
+    """Return the record's message or, if formatting fails, its format string, arguments and error.
 
     Python's handlers would print a traceback instead and drop the record.
     """
@@ -103,7 +103,7 @@ def message_of(record: logging.LogRecord) -> str:
 
 
 def artifact_of(record: logging.LogRecord) -> str | None:
-    """Return the name of the torch artifact that the record belongs to, or None."""
+    """Return the name of the record's torch artifact, or None if it belongs to none."""
     return getattr(_LOGGERS.get(record.name), _ARTIFACT, None)
 
 
@@ -123,14 +123,14 @@ def artifact_text(record: logging.LogRecord, artifact: str) -> str | None:
 
 
 def compilation_of() -> str | None:
-    """Return the id of this thread's current compilation, such as `0/0`, or None."""
+    """Return the id of this thread's current compilation, such as `0/0`, or None outside one."""
     context = getattr(sys.modules.get("torch._guards"), "CompileContext", None)
     trace_id = context.current_trace_id() if context else None
     return None if trace_id is None else str(trace_id)
 
 
 def rank() -> int | None:
-    """Return this process's rank, from the process group or the environment, or None."""
+    """Return this process's rank from the process group or the environment; None if unknown."""
     distributed = sys.modules.get("torch.distributed")
     # If torch was built without distributed support, torch.distributed lacks `is_initialized`.
     is_initialized = getattr(distributed, "is_initialized", None)

@@ -82,7 +82,7 @@ class TorchLogger(OneStreamLogger):
         super().setLevel(level)
 
     def addHandler(self, hdlr: logging.Handler) -> None:  # noqa: N802
-        """Add a handler. torch does this after it registers its loggers, so adopt them here."""
+        """Add a handler. torch calls this after it registers its loggers, so change their class."""
         adopt_registered()
         super().addHandler(hdlr)
 

@@ -74,7 +74,7 @@ def in_par() -> bool:
 
 
 def _directory_flag() -> str:
-    """Return the name of the flag that sets the log directory, or "".
+    """Return the name of the flag that sets the log directory, or "" if none does.
 
     --torch_log_directory takes precedence over Abseil's --log_dir.
     """
