@@ -92,7 +92,7 @@ def die_with_parent() -> None:
 
 
 def forget() -> None:
-    """Close the inherited write end in a forked process, because only the parent may hold it."""
+    """Close a forked process's inherited write end, which only the parent may keep open."""
     global _mine, _inherited
     if _mine is not None:
         with contextlib.suppress(OSError):

@@ -145,7 +145,7 @@ def _define_flags() -> None:
 
 
 def _begin(argv: list[str]) -> None:
-    """After flags are parsed, set up the log and start method, and install the children's setup."""
+    """After flags are parsed, set up the log, the start method and the setup of children."""
     stream.setup()
     sys.excepthook = _log_exception
     multiprocessing.set_start_method(FLAGS.multiprocessing_start_method, force=True)

@@ -19,8 +19,8 @@ GRACE_SECONDS = 10.0
 class ProcessFailedError(RuntimeError):
     """Raised if a child process exited with a nonzero status.
 
-    `name` and `pid` are the child's. `exitcode` is its status, or minus the number of the signal
-    that killed it. `traceback` is that of its exception or crash, or "" if the child sent none.
+    `name` and `pid` identify the child. `exitcode` is its status, or minus the number of the signal
+    that killed it. `traceback` shows its exception or crash, or is "" if the child sent none.
     """
 
     def __init__(self, name: str, pid: int, exitcode: int, traceback: str = "") -> None:

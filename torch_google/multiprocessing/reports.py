@@ -32,7 +32,7 @@ SETTLE_SECONDS = 10.0
 LOGGER = "torch_google.multiprocessing"
 
 # At exit, multiprocessing runs finalizers in descending order of priority. It joins the remaining
-# children before it runs those with a negative priority.
+# children before it runs the finalizers with a negative priority.
 _AFTER_CHILDREN = -100
 
 _CHUNK = 1 << 16
