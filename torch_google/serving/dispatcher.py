@@ -71,8 +71,8 @@ class Dispatcher:
         end = time.monotonic() + patience
         for handle in self._handles:
             handle.stop(patience)
-        # Poll the handles' own threads. Joining them in an executor would delay the interpreter's
-        # exit, because the interpreter waits for the executor's threads.
+        # Poll the handles' threads. Joining them in an executor would delay the interpreter's exit,
+        # because the interpreter waits for the executor's threads.
         while running := [handle for handle in self._handles if not handle.join(0)]:
             await asyncio.sleep(_POLL_SECONDS)
             if time.monotonic() >= end:
