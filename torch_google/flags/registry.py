@@ -67,7 +67,7 @@ def variables() -> tuple[Variable, ...]:
 
 @functools.cache
 def option_of(flag: str) -> Option | None:
-    """Return the option that a flag sets, or None."""
+    """Return the option that a flag sets, or None if it sets no option."""
     return _by_flag().get(flag)
 
 
