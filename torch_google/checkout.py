@@ -35,7 +35,7 @@ def warn_if_incomplete() -> None:
 
 
 def _installed_package() -> str | None:
-    """Return the directory of another `torch_google` that has compiled code, or None."""
+    """Return another `torch_google` directory that has compiled code, or None if there is none."""
     for directory in sys.path:
         package = os.path.join(os.path.abspath(directory), "torch_google")
         if package != _PACKAGE and os.path.exists(_extension(package)):

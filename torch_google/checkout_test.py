@@ -14,7 +14,7 @@ import torch_google
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """Create a checkout without compiled code, and an installed package with it in `site`."""
+    """Create a checkout without compiled code, and in `site` a package that has compiled code."""
     tree = tmp_path / "checkout"
     _package(tree / "torch_google")
     (tree / "MODULE.bazel").touch()
