@@ -29,7 +29,7 @@ def _run(*flags: str, processes: int = 2) -> subprocess.CompletedProcess[str]:
 
 @functools.cache
 def _environment() -> dict[str, str]:
-    """Return an environment in which `import torch` registers the device, as if installed."""
+    """Return an environment in which `import torch` finds and loads the device's entry point."""
     installed = Path(tempfile.mkdtemp(), "torch_google_sources-0.dist-info")
     installed.mkdir()
     (installed / "METADATA").write_text("Name: torch_google_sources\nVersion: 0\n")
