@@ -68,7 +68,7 @@ def main(argv: list[str]) -> int:
 
 
 def _objects() -> Path:
-    """Return the directory for object files. It depends on torch, the flags and the checkout."""
+    """Return the directory for object files. Its name depends on torch, flags and checkout."""
     inputs = repr((torch.__version__, torch.__file__, _FLAGS, str(_ROOT)))
     name = f"torch_google_tpu_{hashlib.sha256(inputs.encode()).hexdigest()[:16]}"
     folder = Path(tempfile.gettempdir()) / name
@@ -87,7 +87,7 @@ def _generate(objects: Path) -> None:
 
 
 def _prefix(objects: Path) -> Path:
-    """Precompile the header that all sources include first, if necessary, and return its path."""
+    """Return the header that all sources include first. Precompile it if necessary."""
     header = objects / "torch_headers.h"
     compiled = header.with_suffix(".h.gch")
     text = "".join(f"#include <{name}>\n" for name in _SLOW_HEADERS)

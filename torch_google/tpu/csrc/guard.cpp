@@ -163,9 +163,9 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     destroyEvent(*event, device);
     *event = new Event{marker.give()};
   }
-  // Makes later waits for `stream` include the event. Operators issued later on
-  // the stream are not delayed: values are immutable, and an operator waits for
-  // the values that it reads.
+  // Makes later waits for `stream` also wait for the event. Operators issued
+  // later on the stream are not delayed: values are immutable, and an operator
+  // waits for the values that it reads.
   void block(void* event, const c10::Stream& stream) const override {
     Gil gil;
     refuse_child();

@@ -209,7 +209,7 @@ void reshard(const at::Tensor& tensor, const py::object& array,
               Sizes(shape.begin(), shape.end()), box.dtype, sharding);
 }
 
-// Returns the module of a stack, and its frames as (file, function, line).
+// Returns (module name, frames). Each frame is (file, function, line).
 py::tuple describe_stack(const MemoryHistory::StackRef& stack) {
   py::list frames;
   if (!stack) {

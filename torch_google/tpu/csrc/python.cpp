@@ -8,12 +8,12 @@
 namespace torch_google::tpu {
 namespace {
 
-// References that were released without the GIL.
+// References that were released without the GIL. collect() drops them.
 std::mutex abandoned_mutex;
 std::vector<PyObject*> abandoned;
 bool scheduled = false;
-// Whether `abandoned` has entries. Every operator checks this flag, without the
-// mutex.
+// Whether `abandoned` has entries. Every operator checks this flag, without
+// locking the mutex.
 std::atomic<bool> any_abandoned{false};
 
 void collect() {

@@ -169,8 +169,9 @@ void record(Operator& self, const c10::OperatorHandle& handle,
              settings.get(Setting::precision), *call);
     auto found = self.programs.find(call->key);
     const Mode mode = settings.mode();
-    // In strict mode, a call that runs on its CPU kernel never switches to a
-    // program, because the results of the two may differ in the last bits.
+    // In strict mode, try the CPU kernel even if the call has a program:
+    // otherwise, the call could switch from one to the other, and their results
+    // may differ in the last bits.
     if (C10_UNLIKELY(uses_cpu_kernels() && mode != Mode::debug &&
                      settings.get(Setting::precision) == 0 &&
                      (mode == Mode::strict || found == self.programs.end()))) {

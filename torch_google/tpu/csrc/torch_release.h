@@ -72,7 +72,7 @@ ReduceOp makePreMulSum(const Factor& factor) {
 
 namespace torch_google::tpu {
 
-// torch v2.6 rejects unsigned integers that exceed int64 before it calls a
+// torch v2.6 rejects unsigned integers above the int64 range before it calls a
 // kernel.
 inline bool needs_unsigned(const c10::IValue&) { return false; }
 

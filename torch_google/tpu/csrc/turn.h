@@ -6,10 +6,10 @@
 
 namespace torch_google::tpu {
 
-// A position in this process's queue of collectives that run on the device. XLA
-// requires all processes to start shared programs in the same order. Each
-// process group has its own thread, so the threads take turns in the order of
-// the calls.
+// A position in this process's queue of collectives that run on the device. If
+// programs span several processes, XLA requires all processes to start them in
+// the same order. Each process group has its own thread, so the threads take
+// turns, in the order in which the collectives were called.
 class Turn {
  public:
   // Joins the end of the queue.
