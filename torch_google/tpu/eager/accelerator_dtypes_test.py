@@ -26,7 +26,7 @@ _SCORES = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
 def _matches(
     function: Callable[[torch.Tensor], Any], x: torch.Tensor, narrow: torch.dtype, wide: torch.dtype
 ) -> None:
-    """Check that a result, and its gradient if it has one, match the CPU's in the dtype `wide`."""
+    """Check that a result, and any gradient, match those that the CPU computes in `wide`."""
     on_cpu = x.to(narrow).to(wide)
     on_tpu = x.to(narrow).to("tpu")
     if narrow.is_floating_point:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks, checkpointing and other code observe the same backward pass as on the CPU."""
+"""Hooks, checkpointing and other autograd features behave as on the CPU."""
 
 from __future__ import annotations
 

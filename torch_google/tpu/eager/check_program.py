@@ -21,7 +21,7 @@ _Error: TypeAlias = tuple[type[Exception], str]
 
 
 class CheckProgram:
-    """A program's value checks, compiled on first use. `make` maps the inputs to the checks."""
+    """A program's value checks, compiled on first use. `make` derives them from the inputs."""
 
     def __init__(
         self,

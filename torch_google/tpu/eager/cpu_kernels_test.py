@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that run on torch's CPU kernels behave like compiled programs."""
+"""Operators behave the same with torch's CPU kernels as with compiled programs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _enabled() -> Iterator[None]:
 
 
 def _both(function: Callable[[], Any]) -> tuple[Any, Any]:
-    """Run a function with CPU kernels and with programs, and return both results."""
+    """Run a function with CPU kernels and with compiled programs, and return both results."""
     torch.tpu.set_cpu_kernels(True)
     calls = torch.tpu.metrics().cpu_kernels
     mine = function()

@@ -103,7 +103,10 @@ def normalize(call: OpCall) -> OpCall:
 
 
 def check(call: OpCall) -> OpCall:
-    """Check for overlapping tensors and invalid scalars, because a cache hit rules out neither."""
+    """Check for overlapping tensors and invalid scalars.
+
+    A call may have either even if its program is in the compile cache.
+    """
     normalized = call.call
     storages = [base[2] for base in call.bases]
     overlap.check(call.op, normalized.views, storages, normalized.written())
@@ -144,7 +147,7 @@ def _unplaced(call: OpCall) -> str:
 
 
 def run_strided_scatter(call: OpCall) -> OpCall:
-    """Run a scatter into a strided view on a copy of its storage, to preserve the strides."""
+    """Run a scatter into a strided view on a copy of the view's storage, to keep its strides."""
     results = strided_scatter.run(call.op, call.call)
     return call if results is None else call.done(results)
 
@@ -190,7 +193,7 @@ STAGES: tuple[Callable[[OpCall], OpCall], ...] = (
 
 @contextmanager
 def _noting_baked_numbers(call: OpCall) -> Iterator[None]:
-    """Raise BakedNumber, and record it in the cache, if a program depends on a number's value."""
+    """Raise BakedNumber if a program depends on a number's value. Note this in the cache."""
     try:
         yield
     except BakedNumber:

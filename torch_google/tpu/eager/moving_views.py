@@ -23,11 +23,11 @@ from torch_google.tpu.eager.normalized_call import Base, NormalizedCall
 from torch_google.tpu.program import Number
 from torch_google.tpu.runtime.strides import View, contiguous, is_plain
 
-# The number of offsets per call that get their own programs on first use.
+# The first offsets of a call, up to this number, get their own programs on first use.
 _MOST_PLACES = 8
 # Any later offset gets its own program once it has been used this many times.
 _OFTEN = 4
-# A call's counts are reset once the call has had more offsets than this.
+# A call's counts are reset once it has occurred with more offsets than this.
 _COUNTED = 4096
 
 
@@ -44,7 +44,11 @@ class ViewBlock:
 
     @staticmethod
     def of(view: View, base: Base) -> ViewBlock | None:
-        """Return a view as a block, or None if it is the whole storage or not rectangular."""
+        """Return the block that a view covers, or None if this class cannot represent the view.
+
+        This class cannot represent a view that is empty, covers the whole storage, is not
+        rectangular, or reinterprets the elements (dtype, conj or neg).
+        """
         shape, dtype, *_ = base
         if dtype != view.dtype or view.conj or view.neg or 0 in (*view.sizes, *shape):
             return None
@@ -100,7 +104,7 @@ def note(op: OpOverload, call: NormalizedCall, describe: Callable[[], str]) -> N
 def _blocks(op: OpOverload, call: NormalizedCall) -> list[ViewBlock | None] | None:
     """Return the block of each tensor, or None if the call cannot run on copies of its views.
 
-    The list has None for a tensor that is its whole storage or not rectangular.
+    The list has None for a tensor that ViewBlock cannot represent.
     """
     if op.namespace == "torch_google" or call.pure.dropped:
         return None  # `op` itself works on blocks, or it has out= arguments, which may be resized
@@ -160,5 +164,5 @@ def _run(op: OpOverload, call: NormalizedCall, blocks: Sequence[ViewBlock | None
     return [pytree.tree_map(returned, result) for result in results or ()]
 
 
-# The number of times that each call has had each combination of offsets.
+# For each call, the number of times that it has occurred with each combination of offsets.
 _places: defaultdict[str, Counter[tuple[int, ...]]] = defaultdict(Counter)

@@ -36,7 +36,7 @@ _OF_ANOTHER_PRECISION = frozenset({"aten::std.correction_out", "aten::var.correc
 
 @contextlib.contextmanager
 def as_a_kernel() -> Iterator[None]:
-    """Call torch as a kernel would: bypass user modes, tensor subclasses and autograd."""
+    """Bypass `__torch_function__` modes, tensor subclasses and autograd, as in a kernel."""
     with (
         torch._C.DisableTorchFunction(),
         torch._C._AutoDispatchBelowAutograd(),
@@ -56,7 +56,7 @@ class NewTensor:
 
 
 class NormalizedCall:
-    """An operator call, as an out-of-place operator, its inputs, and the tensors to write to."""
+    """An operator call, split into an out-of-place operator, inputs, and tensors to write to."""
 
     def __init__(self, op: OpOverload, args: list[Any], bases: list[Base]) -> None:
         self.op = op
@@ -106,7 +106,7 @@ class NormalizedCall:
         return "number", len(self.numbers) - 1
 
     def check(self) -> None:
-        """Check the written arguments with torch's meta kernel. Raises that kernel's errors.
+        """Run torch's meta kernel to check the arguments to write to. Raises the kernel's errors.
 
         This also records the sizes of out= arguments for `resize`.
         """
@@ -246,7 +246,7 @@ class NormalizedCall:
         return [index for _, index in sources]
 
     def written_as(self, program: LoweredProgram) -> list[tuple[torch.Tensor, torch.dtype]]:
-        """Return each tensor to write to, with the dtype of the computed result."""
+        """Return each tensor to write to, paired with the dtype of the result computed for it."""
         metas = program.metas[self.plain(program) :]
         return [
             (self.tensors[index], meta.dtype)

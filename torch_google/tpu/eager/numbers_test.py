@@ -16,7 +16,8 @@ from torch_google.tpu import _C
 from torch_google.tpu.release import V2_6
 
 VALUES = [0.5 + number / 8 for number in range(24)]
-# The maximum number of programs: one for each value at first, then one for each Python type.
+# After this many values, a scalar is a program input. A new value then needs a new program only if
+# its Python type is new.
 FEW = 12
 MODES = ["strict", "debug", "fused"]
 

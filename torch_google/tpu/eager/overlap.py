@@ -54,7 +54,7 @@ _LOOK = frozenset(
     }
 )
 
-# Operators whose only overlap check is whether their output overlaps itself.
+# Operators that check only whether their output overlaps itself.
 _LOOK_AT_THE_RESULT = frozenset({"aten::addmm_", "aten::log_sigmoid_forward", "aten::mean"})
 
 # Operators that move elements, so they must not write to a tensor that they also read.
@@ -168,7 +168,7 @@ def check_resized(pure: OpOverload, *, itself: bool) -> None:
 
 @cache
 def _is_elementwise(name: str) -> bool:
-    """Return whether an overload of the operator, in place or not, is tagged as pointwise."""
+    """Return whether any overload of an operator, or of its out-of-place variant, is pointwise."""
     namespace, _, plain = name.partition("::")
     for packet in {plain, plain.removesuffix("_")}:
         operator = getattr(getattr(torch.ops, namespace), packet, None)

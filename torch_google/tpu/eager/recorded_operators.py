@@ -49,8 +49,8 @@ _SCALAR_INPUTS = (
 )
 # torch's own kernels for these operators return views, although their schemas do not say so.
 _VIEWS = ("aten::_unsafe_view", "aten::unsafe_split.Tensor", "aten::unsafe_split_with_sizes")
-# torch's own kernels for these operators copy into a view of zeros. The view's offset is an input
-# of the program, so the gradients of x[0], x[1], ... share a program.
+# torch's own kernels for these operators copy into a view of a zero tensor. The view's offset is an
+# input of the program, so the gradients of x[0], x[1], ... share a program.
 _VIEW_GRADIENTS = ("aten::select_backward", "aten::slice_backward")
 
 # torch implements these in-place operators only for its built-in devices, so this package lowers
@@ -90,11 +90,11 @@ def names() -> list[str]:
 
 
 def scalars_are_inputs(op: OpOverload, args: Sequence[Any], *, forget: bool = False) -> bool:
-    """Return whether this call turns an operator's scalars into inputs, which happens at most once.
+    """Return whether an operator's scalars become inputs now: True at most once per operator.
 
     Scalars that do not affect the choice of program become inputs immediately. Others become inputs
     after they have had many different values, so that beta ** step is not compiled at every step.
-    With `forget`, the operator's scalars never become inputs.
+    If `forget` is set, the operator's scalars never become inputs.
     """
     if forget:
         _known.add(op.name())

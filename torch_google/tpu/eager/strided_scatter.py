@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that use a strided view's whole storage, like `slice_scatter` or `as_strided_copy`.
+"""Scatter operators and `as_strided_copy`, which need a strided view's whole storage.
 
 torch's scatter kernels clone the whole storage of a strided view and write to the same view of the
 clone, so the result keeps the strides and the offset. A compiled program cannot do that: it reads

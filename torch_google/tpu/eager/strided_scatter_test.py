@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that use a strided view's storage match the CPU's values, strides and offset."""
+"""Operators that need a view's whole storage return the CPU's values, strides and offset."""
 
 from __future__ import annotations
 
