@@ -35,7 +35,7 @@ _LAYOUT = {
 
 
 class DonationOrder:
-    """Finds the steps that read a donated input of the trace but do not affect its next value."""
+    """Finds the steps that read a tensor's donated old value but do not affect its next value."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._steps = steps
@@ -82,8 +82,8 @@ def behind(value: jax.Array, reads: Sequence[jax.Array]) -> jax.Array:
 
     Each read yields a 0, which is subtracted from the value's bits as an integer. A floating-point
     subtraction could flush a denormal to zero, as XLA does in some threads. The 0 comes from two
-    shifts that clear all 32 bits, which XLA's simplifier does not notice. Only floating-point
-    values are ordered.
+    shifts that clear all 32 bits, which XLA's simplifier does not notice. A `value` whose
+    dtype is not floating-point is returned unchanged.
     """
     if not jnp.issubdtype(value.dtype, jnp.floating):
         return value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A value is overwritten without a copy if all reads can run first, and no bits change."""
+"""Running all reads before a write avoids a copy, and does not change any bit of the result."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_the_value_is_the_same_bit_for_bit(
             reads.append(jnp.full((2, 1), number, dtypes[kind]))
     actual = jax.jit(behind)(value, reads)
     bits = np.uint32 if dtype == jnp.float32 else np.uint16
-    # The bits of a NaN may change, as in any computation.
+    # Compare only the bits of numbers, because any operation may change the payload of a NaN.
     number = ~np.isnan(np.asarray(value, np.float32))
     np.testing.assert_array_equal(
         np.asarray(actual).view(bits)[number], np.asarray(value).view(bits)[number]

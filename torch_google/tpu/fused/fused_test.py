@@ -396,7 +396,7 @@ def test_what_could_not_be_computed_says_so_and_nothing_is_lost() -> None:
     parameter = torch.zeros(3, device="tpu")
     torch.tpu.synchronize()
     torch.tpu.set_fused_limits(memory=1 << 60)
-    # The limit exceeds the machine's memory, so the machine runs out first.
+    # The limit exceeds the machine's memory, so the machine runs out of memory first.
     _C.set_memory_limit(0, 1 << 60)
     before = torch.tpu.memory_allocated()
 

@@ -102,7 +102,7 @@ def _warn_of(error: Exception) -> None:
 
 
 def entry(executable: jax.stages.Compiled) -> Any:
-    """Return the function to call for later runs, without a Python frame if JAX provides it.
+    """Return the function to call for later runs: one without a Python frame, if JAX has one.
 
     In a Python frame, a signal handler could raise after the program has run. The results and the
     donated inputs would then be lost.
@@ -111,9 +111,9 @@ def entry(executable: jax.stages.Compiled) -> Any:
 
 
 def register() -> None:
-    """Flush the trace after each optimizer step, so that all steps use the same programs.
+    """Register a hook that flushes the trace after each optimizer step. Idempotent.
 
-    Idempotent.
+    All training steps then use the same programs.
     """
     if not _hooks:
         _hooks.append(register_optimizer_step_post_hook(_after_step))
@@ -125,7 +125,11 @@ def wait_for_compiles() -> None:
 
 
 class Fusion:
-    """A trace to compile. Its inputs are its externals, then all floats, then all integers."""
+    """A trace to compile.
+
+    The inputs of the program are the externals, which are values from outside the trace, then an
+    array of all float scalars and an array of all integer scalars.
+    """
 
     def __init__(
         self,
@@ -249,15 +253,16 @@ class Fusion:
         return [externals[index] for index in range(len(externals))]
 
     def _reusable(self, externals: Sequence[tuple[Any, int]]) -> tuple[int, ...]:
-        """Return the donated inputs of the trace whose buffers the results can reuse.
+        """Return the indices of the donated inputs whose buffers the results can reuse.
 
         JAX matches donated buffers and results with the same spec (shape, dtype and sharding) in
         order. A tensor's old buffer must be matched with its next value. If another result got the
-        buffer, XLA would first copy the old value, because the program still reads it. So other
-        externals are donated only if they come after the paired ones with that spec.
+        buffer, XLA would first copy the old value, because the program still reads it. So an
+        external without a next value is donated only if it comes after all old buffers with the
+        same spec.
 
-        Buffers that match no result are omitted, because JAX warns about them. On a mesh, externals
-        on one device are omitted as well, because the program only has copies of them.
+        Buffers that match no result are not donated, because JAX would warn about them. On a mesh,
+        externals on one device are not donated either, because the program gets copies of them.
         """
         slots = [aval for compiled, _ in self._steps for aval in compiled.jaxpr.out_avals]
         numbers = self._slot_shardings()
