@@ -101,7 +101,7 @@ def replicated(array: jax.Array, sharding: int) -> jax.Array:
 def localized(
     values: tuple[jax.Array, ...], positions: Sequence[int], index: int
 ) -> tuple[jax.Array, ...]:
-    """Return the arrays, with those at `positions` on the device `index` only."""
+    """Return the arrays, with those at `positions` moved to the device `index`."""
     local = list(values)
     for position in positions:
         local[position] = on_one_device(values[position], index)
@@ -109,7 +109,7 @@ def localized(
 
 
 def on_one_device(array: jax.Array, index: int) -> jax.Array:
-    """Move an array to a device, or return the copy that a replicated array has there."""
+    """Move an array to a device. If it is replicated there, return the existing copy instead."""
     device = platform.device(index)
     if array.is_fully_replicated:
         copies = {shard.device: shard.data for shard in array.addressable_shards}

@@ -43,7 +43,7 @@ class Marker:
         self._arrays = []
 
     def block(self, device: int, stream: int) -> None:
-        """Make later waits for a stream include these values."""
+        """Make later waits for a stream also wait for these values."""
         with _lock:
             before = _awaited.get((device, stream), ())
             _awaited[device, stream] = [*(marker for marker in before if marker.pending()), self]
@@ -110,7 +110,7 @@ def _concerns(array: Any) -> bool:
 
 # The stream index that stands for all streams.
 _ALL = -1
-# For each (device, stream), the markers that later waits must include.
+# For each (device, stream), the markers that a later wait for the stream must also wait for.
 _awaited: dict[tuple[int, int], list[Marker]] = {}
 _watched: queue.SimpleQueue[Marker] = queue.SimpleQueue()
 _watcher: list[threading.Thread] = []

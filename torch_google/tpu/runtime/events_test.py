@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test events and streams while a long program runs."""
+"""Test events and streams while a long-running program executes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import torch
 from torch_google.tpu import _C
 from torch_google.tpu.release import V2_6
 
-# The number of matmuls in the long program, for each attempt at a test. 24 matmuls take at least
-# 0.1 s.
+# The number of matmuls in the long-running program, for each attempt at a test. 24 matmuls take
+# at least 0.1 s.
 _ATTEMPTS = [24 << attempt for attempt in range(5)]
 _products = _ATTEMPTS[0]
 
 
 class _TooLateError(Exception):
-    """Raised if the long program finished before the test could query whether it was running."""
+    """Raised if the long-running program finished before the test could query its state."""
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def _nothing_is_on_its_way() -> Iterator[None]:
 
 
 def _repeated(test: Callable[[], None]) -> Callable[[], None]:
-    """Repeat a test with a longer program each time the program finishes too early.
+    """Repeat a test with more matmuls each time the long-running program finishes too early.
 
     That happens if the machine is so busy that the test's thread falls behind.
     """
@@ -53,7 +53,7 @@ def _repeated(test: Callable[[], None]) -> Callable[[], None]:
 
 
 def _long(x: torch.Tensor | None = None) -> torch.Tensor:
-    """Start a long program whose result equals `x` or, by default, an identity matrix."""
+    """Start a long-running program whose result is `x` or, by default, an identity matrix."""
     x = torch.eye(768, device="tpu") if x is None else x
     eye = torch.eye(768, device="tpu")
     for _ in range(_products):
@@ -62,7 +62,7 @@ def _long(x: torch.Tensor | None = None) -> torch.Tensor:
 
 
 def _is_reached(event: torch.tpu.Event | torch.tpu.Stream, product: torch.Tensor) -> bool:
-    """Return the result of `event.query()`, which must be called while a long program runs.
+    """Return `event.query()`, which must be called while the long-running program executes.
 
     Raises _TooLateError if the program has finished, because the result then proves nothing.
     """
@@ -73,7 +73,7 @@ def _is_reached(event: torch.tpu.Event | torch.tpu.Stream, product: torch.Tensor
 
 
 def _elapsed(begin: torch.tpu.Event, end: torch.tpu.Event, product: torch.Tensor) -> float:
-    """Return the time between two events, measured while a long program runs.
+    """Return the time between two events, measured while the long-running program executes.
 
     Raises _TooLateError if the program has finished, as `_is_reached` does.
     """

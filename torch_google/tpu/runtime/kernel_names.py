@@ -76,8 +76,8 @@ def operators(text: str) -> dict[str, tuple[Operator, ...]]:
         name: [each for instruction in instructions for each in _own(instruction)]
         for name, instructions in computations.items()
     }
-    # XLA can deduplicate computations, so that several instructions call the same one. Its scopes
-    # then come from only one of these instructions.
+    # XLA can deduplicate computations, so that several instructions call the same one. The scopes
+    # in that computation then come from only one of the callers.
     calls = Counter(
         name
         for instructions in computations.values()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that each kernel's operators are read from the text of a program."""
+"""Test that the operators that each kernel computes are found in a program's HLO text."""
 
 from __future__ import annotations
 

@@ -55,10 +55,10 @@ def _record_memory_history(
 
 
 def _snapshot(device: DeviceLike = None) -> dict[str, Any]:
-    """Return the live storages and the recorded events, as torch.cuda.memory._snapshot does.
+    """Return the live storages and recorded events in torch.cuda.memory._snapshot's format.
 
-    Each storage is a segment with one block. A storage allocated before the recording has no
-    frames, and is listed only if a Python object refers to its tensor.
+    Each storage is represented by a segment with one block. A storage allocated before recording
+    started has no frames, and is listed only if a Python object refers to its tensor.
     """
     traces: list[list[dict[str, Any]]] = [[] for _ in range(torch.tpu.device_count())]
     for allocates, index, address, size, microseconds, (label, frames) in _C.memory_events():

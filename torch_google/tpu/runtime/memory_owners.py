@@ -28,7 +28,10 @@ def storages() -> Iterator[tuple[int, int, int]]:
 
 
 def owners() -> dict[int, str]:
-    """Map storage addresses to names: `Net.layer.weight`, its gradient, its optimizer states."""
+    """Map the storage addresses of parameters, buffers, gradients and optimizer states to names.
+
+    Two such names are `Net.layer.weight` and `gradient of Net.layer.weight`.
+    """
     objects = gc.get_objects()
     modules = [each for each in objects if issubclass(type(each), torch.nn.Module)]
     children = {id(child) for module in modules for child in module.children()}

@@ -48,7 +48,7 @@ def replay(
 ) -> Replay:
     """Replay the events of a device. `bytes_now` is the total size of all storages live now.
 
-    Storages without an allocation event become one item, because only their total size is known.
+    Storages whose individual sizes are unknown are combined into one Live object.
     """
     events = snapshot["device_traces"][device]
     live = {
@@ -87,7 +87,7 @@ def replay(
 
 
 def totals(live: Iterable[Live], field: str) -> list[tuple[str, int, int]]:
-    """Return (value, bytes, count) for each value of a field of Live, largest first."""
+    """Return (value, bytes, count) for each value of a field of Live, most bytes first."""
     sizes: Counter[str] = Counter()
     numbers: Counter[str] = Counter()
     for each in live:
@@ -111,7 +111,7 @@ def _live(size: int, of: Mapping[str, Any], owner: str) -> Live:
     module = of["user_metadata"]
     if not of["frames"] and not module:
         # Without a stack, `of` is either a block (only blocks have a "state") that was allocated
-        # before the recording, or an event that was recorded without a Python stack.
+        # before recording started, or an event that was recorded without a Python stack.
         unknown = BEFORE if "state" in of else NO_LINE
         return Live(size, owner or (BEFORE if "state" in of else NO_MODULE), unknown, owner)
     return Live(size, owner or module or NO_MODULE, user_line(of["frames"]), owner)

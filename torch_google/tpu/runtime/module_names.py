@@ -33,18 +33,21 @@ _filters: list[Any] = []
 
 
 def start(user: str) -> None:
-    """Name the modules whose `forward` begins from now on, until `user` calls `stop`."""
+    """Start tracking the names of modules whose `forward` runs.
+
+    `user` identifies the feature that needs the names until `stop` is called with the same string.
+    """
     _users.add(user)
     if not _hooks:
         _hooks.append(register_module_forward_pre_hook(_enter))
         _hooks.append(register_module_forward_hook(_leave, always_call=True))
-        # torch.compile(module) warns about global hooks, with advice for the code that adds them.
+        # torch.compile(module) would warn users about these global hooks, which they did not add.
         warnings.filterwarnings("ignore", ".*when there are global hooks on modules")
         _filters.append(warnings.filters[0])
 
 
 def stop(user: str) -> None:
-    """Stop naming modules, unless another user still needs it. Idempotent."""
+    """Stop tracking module names, unless another feature still needs them. Idempotent."""
     global _running
     _users.discard(user)
     if _users:

@@ -80,7 +80,7 @@ def _of_jax() -> str:
 
 
 def _xla_flags() -> str:
-    """Return the value of XLA_FLAGS, or the content of the file that it refers to."""
+    """Return the value of XLA_FLAGS, or the contents of the file that it names."""
     flags = os.environ.get("XLA_FLAGS", "").strip()
     if flags.startswith("-"):
         return flags

@@ -42,7 +42,7 @@ class Job:
 
 
 def uses_xla(platform: str) -> bool:
-    """Return whether the transport is `xla`, for a platform that is in use or expected.
+    """Return whether torch.distributed uses the `xla` transport on this platform.
 
     Raises ValueError if TORCH_TPU_COLLECTIVES is neither `host` nor `xla`.
     """

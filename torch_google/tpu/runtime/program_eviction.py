@@ -21,7 +21,8 @@ _MAPPINGS = Path("/proc/self/maps")
 # Eviction starts at this fraction of Linux's limit on memory mappings. The rest is reserved for
 # programs that are being compiled.
 _PART = 0.5
-# An upper bound on the mappings per second that all threads of a large machine can add.
+# The highest rate, in mappings per second, at which all threads of a large machine together can add
+# mappings.
 _RATE = 16_000
 _SOONEST = 0.05
 

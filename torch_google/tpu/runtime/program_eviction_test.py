@@ -72,7 +72,7 @@ def test_programs_that_are_loaded_when_they_run_are_counted_then(
     with torch.tpu.eager_mode("fused"):
         compute()
         _C.clear_programs()
-        # Run with fused programs only, as in a new process: no single operator's program is loaded.
+        # Run with fused programs only, as in a new process, without single-operator programs.
         compute()
     request.getfixturevalue("room")
     before = torch.tpu.metrics()

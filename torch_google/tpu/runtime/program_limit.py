@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits the number of compiled programs in the process.
 
-Each new shape needs programs of about 0.3 MiB each. At the limit, the least recently used half of
+A new shape needs new programs, of about 0.3 MiB each. At the limit, the least recently used half of
 the programs is evicted, and the freed memory is returned to the system. If an evicted program is
 needed again, it is compiled again or loaded from the compile cache.
 """
@@ -49,8 +49,8 @@ class ProgramLimit:
     def make_room(self) -> int:
         """Evict programs if the limit is reached. Return the number of evicted programs.
 
-        Also drops the text of lowered programs. JAX keeps this text as long as it keeps the traces,
-        and the text takes more memory than the programs themselves.
+        Also drops the text of lowered programs. JAX keeps this text as long as the traced jaxpr
+        exists, and the text takes more memory than the programs themselves.
         """
         _drop_lowered_text()
         limit = self._limit

@@ -21,7 +21,7 @@ from jax.experimental import topologies
 
 # The number of dimensions of the network between the chips, by TPU generation.
 GENERATIONS = {"v2": 2, "v3": 2, "v4": 3, "v5e": 2, "v5p": 3, "v6e": 2, "tpu7x": 3}
-# The number of chips in one host's block, by dimension. A topology may be smaller than this block.
+# The dimensions, in chips, of the block that one host controls. A topology may be smaller.
 _HOST = (2, 2, 1)
 # libtpu reads these variables when it is loaded. Without them, it would query Google Cloud's
 # metadata server and look for other hosts, and only one process could load it.
