@@ -203,7 +203,7 @@ def _attend_to_scores(
     top = jnp.where(top == -jnp.inf, 0, top)
     exps = jnp.exp(scores - top)
     total = exps.sum(-1, keepdims=True)
-    # If all keys of a row are masked, its weights are zeros.
+    # If all keys are masked for a query, its weights are zeros.
     weights = _drop(exps / jnp.where(total == 0, 1, total), dropout_p, seed)
     out = jnp.einsum(
         "...qk,...kd->...qd",
@@ -229,8 +229,8 @@ def _backward(
 ) -> tuple[jax.Array | None, ...]:
     """Return gradients for q, k, v and the bias. The last is None if the bias is a mask or None.
 
-    `out` and `logsumexp` may cover more keys than `k`: context parallelism passes a subset of the
-    keys at a time, together with the results for all keys.
+    `out` and `logsumexp` may be the results for more keys than `k` contains: context parallelism
+    passes a subset of the keys at a time, together with the results for all keys.
     """
 
     def plain(
@@ -331,7 +331,7 @@ def _for_heads(x: jax.Array, q: jax.Array) -> jax.Array:
 
 
 def _drop(weights: jax.Array, dropout_p: Any, seed: jax.Array | None) -> jax.Array:
-    """Apply dropout to the weights or to their gradients, with the mask that `seed` determines."""
+    """Apply dropout to attention weights or to their gradients. `seed` determines the mask."""
     if seed is None or is_zero(dropout_p):
         return weights
     keep_probability = 1 - jnp.asarray(dropout_p, jnp.float32)

@@ -108,7 +108,7 @@ def test_grouped_queries() -> None:
 
 
 def test_the_gradient_of_some_of_the_keys() -> None:
-    """The keys may be a subset of those that the results cover, as in context parallelism."""
+    """`k` and `v` may be parts of those that produced `out`, as in context parallelism."""
     q, k, v = (x.requires_grad_() for x in inputs())
     scores = q @ k.transpose(-1, -2) / 8**0.5
     out, lse = scores.softmax(-1) @ v, scores.logsumexp(-1)

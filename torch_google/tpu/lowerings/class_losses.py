@@ -35,7 +35,7 @@ def nll_loss(
         taken = jnp.zeros(target.shape, wide.dtype)
     losses = jnp.where(target == ignore_index, 0, -taken * weights)
     if reduction == NONE:
-        # Without reduction, torch returns 0 as the total weight, unless there is a single row.
+        # Without reduction, torch returns 0 as the total weight, unless x has no batch dimension.
         return losses, weights.sum() if x.ndim == 1 else jnp.zeros((), wide.dtype)
     total = weights.sum()
     return (losses.sum() if reduction == SUM else losses.sum() / total), total

@@ -16,7 +16,7 @@ from torch_google.tpu.lowerings.table import lowering
 _Pair = tuple[jax.Array, jax.Array]
 _Three = tuple[jax.Array, jax.Array, jax.Array]
 
-# Reasons that follow "a TPU has no ..." in an error message.
+# Reasons in errors of the form "a TPU has no OPERATOR of DTYPE: REASON".
 _NO_EIG = "JAX has no eigenvalues of general matrices there"
 NO_WIDE_LU = "its compiler has no LU decomposition of 64-bit floats. Use float32"
 

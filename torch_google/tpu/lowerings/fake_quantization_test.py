@@ -226,7 +226,7 @@ def test_learned_gradients_are_refused_as_on_the_cpu(dtype: torch.dtype, axis: i
 @pytest.mark.parametrize("seed", range(8))
 def test_the_zero_point_of_a_symmetric_range(seed: int) -> None:
     # In exact arithmetic, the zero point of [-a, a] is n + 1/2 for an integer n. So the last bit of
-    # the scale decides whether it is rounded up or down.
+    # the scale decides whether the zero point is rounded up or down.
     torch.manual_seed(seed)
     most = torch.rand(()).item() * 5 + 0.1
     results = []

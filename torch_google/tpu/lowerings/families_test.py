@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first table lookup loads every family."""
+"""The first lookup in the table imports all modules that define lowerings."""
 
 from __future__ import annotations
 

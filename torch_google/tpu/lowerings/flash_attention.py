@@ -101,8 +101,8 @@ def backward(causal: bool, scale: Any) -> Callable[..., tuple[jax.Array, jax.Arr
         from jax.experimental.pallas.ops.tpu import flash_attention as pallas
 
         blocks = _blocks(pallas, q, k)
-        # The kernels compute exp(score - top) / sum. Pass the log-sum-exp as the top, and 1 as the
-        # sum.
+        # The kernels compute exp(score - top) / sum, where `top` is a row's largest score. Pass the
+        # log-sum-exp as `top`, and 1 as `sum`.
         tops, sums = log_sums, jnp.ones_like(log_sums)
         shares = (out.astype(jnp.float32) * grad.astype(jnp.float32)).sum(-1)
         arrays = (q, _for_heads(k, q), _for_heads(v, q), None, None, sums, tops, grad, shares)

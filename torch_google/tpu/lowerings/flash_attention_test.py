@@ -59,7 +59,7 @@ def close(actual: Any, expected: Any, tolerance: float) -> None:
 @pytest.mark.parametrize(
     ("q", "k", "causal", "scale", "dtype", "tolerance"),
     [
-        # The cases: several blocks with grouped queries, fewer queries than keys, and rounding.
+        # The cases: several blocks with grouped queries, fewer queries than keys, and bfloat16.
         ((1, 2, 384, 24), (1, 1, 384, 24), True, None, jnp.float32, 2e-5),
         ((1, 1, 128, 128), (1, 1, 384, 128), False, 0.2, jnp.float32, 2e-5),
         ((1, 1, 128, 64), (1, 1, 512, 64), True, None, jnp.bfloat16, 4e-2),

@@ -75,8 +75,9 @@ def _visit_pairs(
 ) -> jax.Array:
     """Call `visit` for each overlapping pair of a group and a tile. Return the last result.
 
-    The tiles partition `count` rows. `visit` receives the tile's rows, the group, a column that is
-    true for the group's rows, and the result of the previous call, or `start` in the first call.
+    The tiles partition `count` rows. `visit` receives the indices of the tile's rows, the index of
+    the group, a boolean column vector that marks the group's rows, and the result of the previous
+    call, or `start` in the first call.
     """
     size = max(1, min(_TILE, count))
     ends = offs.astype(jnp.int32).clip(0, count)

@@ -410,7 +410,10 @@ def _over_windows(rows: _Window, columns: _Window, visit: Callable[..., Any], st
 
 
 def _over(rows: jax.Array, columns: jax.Array, visit: Callable[..., Any], start: Any) -> Any:
-    """Loop `state = visit(row, column, state)` over row < max(rows) and column < max(columns)."""
+    """Run `state = visit(row, column, state)` for each row < max(rows) and column < max(columns).
+
+    Return the last state.
+    """
     most_rows = jnp.max(rows, initial=0)
     most_columns = jnp.max(columns, initial=0)
 

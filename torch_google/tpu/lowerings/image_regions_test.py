@@ -85,7 +85,7 @@ def _box_bins() -> Iterator[tuple[int, int]]:
 
 
 def _own(x: torch.Tensor, i: int, j: int) -> torch.Tensor:
-    """Return the images with only the channels that belong to a bin."""
+    """Return the images with only the channels that the bin in row i and column j pools."""
     return x[:, i * _BINS[1] + j :: math.prod(_BINS)]
 
 

@@ -77,7 +77,7 @@ def _runs_in_onednn(x: torch.Tensor, weight: torch.Tensor, groups: int) -> bool:
 
 
 def _columns(*which: int) -> _LayoutRule:
-    """Return a rule that makes matrices column-major, which is LAPACK's format."""
+    """Return a rule that makes the results at these positions column-major, as LAPACK does."""
 
     def rule(metas: Sequence[torch.Tensor], args: Any, kwargs: Any) -> list[torch.Tensor]:
         return [

@@ -10,7 +10,8 @@ from torch_google.tpu.lowerings.layouts import laid_out
 
 aten = torch.ops.aten
 LAST = torch.channels_last
-# Contiguous and channels-last tensors, for images and for volumes. All values are probabilities.
+# Contiguous and channels-last tensors, for images and for volumes. All values are between 0 and 1,
+# as binary cross entropy requires.
 FIRST = torch.rand(2, 4, 6, 6, generator=torch.Generator().manual_seed(0))
 X = FIRST.to(memory_format=LAST)
 VOLUME = torch.rand(2, 3, 4, 5, 6).to(memory_format=torch.channels_last_3d)

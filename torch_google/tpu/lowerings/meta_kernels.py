@@ -229,7 +229,7 @@ def _efficient_attention_grads(
     grads: tuple[torch.Tensor | None, ...] = kernel(grad, q, k, v, *rest, **named)
     if k.shape[1] == q.shape[1]:
         return grads
-    # In memory, as in torch's results, the heads of each row are adjacent.
+    # As in torch's results, the heads of each sequence position are adjacent in memory.
     shared = [x.new_empty(x.transpose(1, 2).shape).transpose(1, 2) for x in (k, v)]
     return grads[0], *shared, *grads[3:]
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dtype that torch computes in (float32 for half precision), and non-promoting scalars."""
+"""Widens arrays to the dtype in which torch computes (float32 for half precision).
+
+Also converts scalars so that they do not promote the dtype of an array.
+"""
 
 from __future__ import annotations
 

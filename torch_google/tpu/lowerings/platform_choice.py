@@ -84,7 +84,7 @@ def has_64_bits(x: jax.Array) -> bool:
 
 
 def without_choices(program: ClosedJaxpr) -> ClosedJaxpr:
-    """Return a program in which each choice is replaced by its version for other platforms."""
+    """Return the program with each call of `choose` replaced by its `default` function."""
     if all(eqn.primitive is not _choice_p for eqn in program.jaxpr.eqns):
         return program
 

@@ -82,7 +82,7 @@ def wide(dtype: torch.dtype) -> torch.dtype:
 
 
 def rounded(value: Array, dtype: torch.dtype) -> Array:
-    """Cast to a dtype, as torch does before summing, then widen half precision."""
+    """Cast to a dtype, as torch does before summing, then widen half precision to float32."""
     return convert(convert(value, dtype), wide(dtype))
 
 

@@ -41,9 +41,10 @@ def recurrent_layer(
     kind: str,
     reverse: bool,
 ) -> tuple[jax.Array, ...]:
-    """Return states (T, B, P), the last state and cell, and gates and cells for the gradient.
+    """Return the states (T, B, P), the final hidden and cell states, and data for the gradient.
 
-    `lengths` (B,) gives each sequence's length. A sequence that has ended keeps its state.
+    That data consists of the gates and the cell states of all steps. Cell states are empty if `cx`
+    is None. `lengths` (B,) gives each sequence's length. A sequence that has ended keeps its state.
     """
     of_input = _biased(x @ w_ih.T, b_ih)
     wide = opmath(hx).dtype
@@ -91,7 +92,10 @@ def recurrent_layer_backward(
     kind: str,
     reverse: bool,
 ) -> tuple[jax.Array, ...]:
-    """Return the gradients of x, hx, cx, w_ih, w_hh, b_ih, b_hh and w_hr: empty if absent."""
+    """Return the gradients of x, hx, cx, w_ih, w_hh, b_ih, b_hh and w_hr.
+
+    The gradient of an argument that is None is empty.
+    """
     before = _before(states, hx, reverse)
     cells_before = before if cx is None else _before(cells, cx, reverse)
     times = jnp.arange(x.shape[0])
@@ -150,7 +154,7 @@ def lstm_cell(
     b_ih: _Maybe = None,
     b_hh: _Maybe = None,
 ) -> tuple[jax.Array, ...]:
-    """Return the state, the cell, and the four gates after their activation functions."""
+    """Return the hidden state, the cell state, and the four gates after their activations."""
     _check_cell("lstm_cell", 4, of_input, of_state, cx)
     gates = _biased(opmath(of_input), b_ih) + _biased(opmath(of_state), b_hh)
     h, c = _lstm(gates, cx, opmath(cx))

@@ -14,9 +14,9 @@ Replacement = Callable[[JaxprEqn, list[Any]], Sequence[Any] | None]
 
 
 def replaying(program: ClosedJaxpr, replace: Replacement) -> Callable[..., tuple[Any, ...]]:
-    """Return a function that runs the program, but offers each equation to `replace` first.
+    """Return a function that runs the program, but calls `replace` for each equation first.
 
-    Equations of nested programs are not offered.
+    `replace` is not called for the equations of nested programs.
     """
     jaxpr = program.jaxpr
 

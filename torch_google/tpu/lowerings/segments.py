@@ -96,8 +96,8 @@ def segment_reduce_backward(
     if reduce == "mean":
         return spread(slope / jnp.maximum(summed(jnp.ones_like(x)), 1))
     if reduce == "prod":
-        # For each element, compute the product of the others. Divide by the element, unless it is 0
-        # or NaN.
+        # For each element, compute the product of the other elements in its segment: divide the
+        # segment's product by the element, unless the element is 0 or NaN.
         odd = (x == 0) | jnp.isnan(x)
         rest = segment_reduce(
             jnp.where(odd, 1, x),

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-# Output sizes. A single pixel is left out, because the CPU then fails with an internal assertion.
+# Output sizes. A size of one pixel is left out, because it fails an internal assertion on the CPU.
 _SIZES = [(9, 23), (13, 5), (26, 34), (2, 41), (40, 3)]
 
 

@@ -304,7 +304,7 @@ def _minor(a: Array) -> Array:
 
 
 def _of_a_matrix(name: str, failed: Array, message: str, *values: Array) -> Checks:
-    """Return a check that covers each matrix of a batch and reports the first matrix that fails."""
+    """Return a check that fails if `failed` is set for any matrix, and reports the first one."""
     if not failed.ndim:
         return [Check(failed, values, torch.linalg.LinAlgError, f"{name}: {message}")]
     if not failed.size:

@@ -25,7 +25,7 @@ _OURS.define("place_(Tensor(a!) base, Tensor values, Scalar offset) -> Tensor(a!
 
 @lowering("torch_google::block")
 def block(base: jax.Array, sizes: Sequence[int], offset: Any) -> jax.Array:
-    """Return the block of the given sizes, one for each dimension of `base`."""
+    """Return the block of `base` that starts at `offset`. `sizes` has one size per dimension."""
     return jax.lax.dynamic_slice(base, _starts(base, offset), sizes)
 
 
