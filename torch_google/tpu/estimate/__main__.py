@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m torch_google.tpu.estimate package.module:function --topology=v5e:4x4`."""
+"""Runs the estimator from the command line.
+
+For example: `python -m torch_google.tpu.estimate package.module:function --topology=v5e:4x4`
+"""
 
 import sys
 

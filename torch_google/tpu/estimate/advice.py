@@ -12,7 +12,8 @@ from torch_google.tpu.estimate.report import starred
 # Matmuls with fewer floating-point operations than this are too small to be worth changing.
 _SMALL = 1 << 20
 _LANES, _ROWS = 128, 8
-# Replication of an operator is reported only above this fraction of the program's flops.
+# Replication of an operator is reported only if the operator needs more than this fraction of the
+# program's flops.
 _NOTABLE = 0.001
 
 

@@ -62,7 +62,7 @@ class Operator:
 class Captured:
     """A program that is lowered but not compiled. `arguments` holds the names of its arguments.
 
-    `precision` is the JAX matmul precision with which a job would compile the program.
+    `precision` is the JAX matmul precision with which a job on the target devices would compile it.
     """
 
     lowered: jax.stages.Lowered
@@ -108,7 +108,7 @@ def capture(
             # A graph from AOTAutograd's cache would lack module names and source lines.
             functorch_config.patch(enable_autograd_cache=False),
             # Each estimate traces the same functions again, for a different model or different
-            # sizes. Its program must not depend on earlier estimates.
+            # sizes. An estimate's program must not depend on earlier estimates.
             dynamo_config.patch(**recompile_limits(_NO_LIMIT), automatic_dynamic_shapes=False),
             tracing_for(devices[0].platform),
             jax.default_device(jax.local_devices(backend="cpu")[0]),
@@ -145,7 +145,7 @@ class _Lowered(Exception):
 
 
 class _Adapter(TpuAdapter):
-    """An adapter that replaces arrays with shapes, and devices with those of a topology."""
+    """A TpuAdapter that uses shapes instead of arrays, and the devices of a topology."""
 
     def __init__(
         self,
@@ -195,7 +195,7 @@ class _Adapter(TpuAdapter):
 
 
 class _Recorder(CpuAdapter):
-    """A CPU adapter that also records the names of CPU arguments, such as learning rates."""
+    """A CpuAdapter that also records the names of CPU arguments, such as learning rates."""
 
     def __init__(self, adapter: _Adapter) -> None:
         self._adapter = adapter

@@ -16,8 +16,8 @@ _LISTED = re.compile(r"\breplica_groups=\{\{([\d,]+)\}")
 _IOTA = re.compile(r"\breplica_groups=\[\d+,(\d+)\]<=")
 _MESH = re.compile(r"\breplica_groups=mesh\[([^\]]*)\] ?\{([^}]*)\}")
 _AXIS = re.compile(r"'([^']+)'=(\d+)")
-# If the result of an all-reduce is sliced, the TPU compiler replaces it with a computation of this
-# name.
+# If the result of an all-reduce is sliced, the TPU compiler fuses the all-reduce and the slice into
+# a computation whose name starts with this.
 _REDUCE_SCATTER = "all-reduce-scatter"
 
 

@@ -267,7 +267,7 @@ def _topology(name: str) -> Topology:
 
 
 def _choose_cpu() -> None:
-    # Without this, if libtpu is installed, JAX would wait for a TPU that this machine lacks.
+    # If libtpu is installed, JAX would otherwise wait for a TPU that this machine lacks.
     if not _C.started():
         os.environ.setdefault("TORCH_TPU_PLATFORM", "cpu")
         if jax.config.jax_platforms is None:

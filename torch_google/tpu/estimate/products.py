@@ -59,7 +59,7 @@ def _dot(instruction: Instruction, types: Mapping[str, str]) -> int:
 
 
 def _convolution(instruction: Instruction, types: Mapping[str, str]) -> int:
-    """Return the flops of a convolution, except those on padding and on gaps from dilation."""
+    """Return a convolution's flops, not counting products with padding or with dilation gaps."""
     labels = _LABELS.search(instruction.attributes)
     left, right = (shape_of(types.get(o, ""))[1] for o in instruction.operands[:2])
     result = shape_of(instruction.type)[1]
@@ -103,8 +103,8 @@ def _positions(size: int, kernel: int, output: int, window: Mapping[str, list[in
     end = (size - 1) * holes
     count = 0
     for k in range(kernel):
-        # Output o reads position o * stride + k * spread - before. There is an input element at
-        # that position only if it is a multiple of `holes`.
+        # Output o reads position o * stride + k * spread - before. There is an input element at a
+        # position only if the position is a multiple of `holes`.
         offset = k * spread - before
         if holes == 1:
             first = max(0, -(offset // stride))

@@ -29,11 +29,11 @@ DONE = ("-done", "-update")
 
 
 class Instruction(hlo.Instruction):
-    """An instruction of a computation, with its size and its origin."""
+    """An instruction, with its size, its estimated cycles, and its graph node or argument."""
 
     @cached_property
     def bytes(self) -> int:
-        """Return the size of the result in HBM."""
+        """Return the number of bytes that the result occupies in HBM."""
         return size_of(result_type(self.type, self.opcode))
 
     @property

@@ -113,7 +113,7 @@ def test_a_compiled_program() -> None:
     (parameter,) = (i for i in instructions if i.opcode == "parameter")
     assert parameter.bytes == 256 * 256 * 4
     live = sum(i.bytes for i in schedule.live_at_peak(instructions))
-    # At the peak, the result is live, and so is the product, its sorted copy, or both.
+    # At the peak, the result is live, together with the product, its sorted copy, or both.
     assert 256 * 256 * 4 <= live <= 5 * 256 * 256 * 4
 
 

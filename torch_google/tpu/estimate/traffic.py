@@ -45,8 +45,9 @@ def traffic(module: Module, name: str) -> dict[str, int]:
 
 
 def stepped(module: Module) -> Iterator[str]:
-    """Yield the computations whose instructions run one after another: the entry and loops' bodies.
+    """Yield the computations whose instructions run one after another.
 
+    These are the entry computation and those that control flow calls, such as the bodies of loops.
     All other computations, such as the bodies of fusions, are part of a single instruction.
     """
     waiting, seen = [module.entry], set[str]()
