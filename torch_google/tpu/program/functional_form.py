@@ -111,7 +111,7 @@ def mutation(op: OpOverload) -> FunctionalForm:
 
 
 def declared() -> dict[OpOverload, Callable[..., Any]]:
-    """Map operators with undeclared mutations to functions that perform these with `copy_`."""
+    """Map operators with undeclared mutations to functions that mutate arguments with `copy_`."""
     packets = [getattr(torch.ops.aten, name.removeprefix("aten::")) for name in _UNDECLARED]
     return {packet.default: partial(_in_the_open, packet.default) for packet in packets}
 

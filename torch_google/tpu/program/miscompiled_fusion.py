@@ -141,7 +141,7 @@ class _Fusion:
             return True
 
     def _hides_nan(self) -> bool:
-        """Return whether an exponential's operand may depend on a NaN that is visible to LLVM."""
+        """Return whether an exponential in the fusion may depend on a constant that is NaN."""
         return any(
             instruction.opcode == _EXPONENTIAL and self._depends_on_nan(instruction.name)
             for instruction in self.computation.values()
@@ -181,7 +181,7 @@ class _Fusion:
         )
 
     def _target(self, name: str) -> str | None:
-        """Return the source of the parameter that an expression only reshapes or converts.
+        """Return the owner of a parameter's buffer if an expression only reshapes or converts it.
 
         Return None for any other expression.
         """
@@ -205,7 +205,7 @@ class _Fusion:
         return names
 
     def _reads(self, name: str) -> set[str]:
-        """Return the sources of all parameters that an expression reads."""
+        """Return the owners of the buffers of all parameters that an expression reads."""
         if name not in self._parameters:
             instructions = map(self.computation.__getitem__, self._reachable(name))
             self._parameters[name] = {
@@ -222,8 +222,8 @@ class _Fusion:
                 continue
             operands = [self.computation[name] for name in instruction.operands]
             if instruction.opcode == "bitcast":
-                # A bitcast keeps the bytes in order, so elements stay aligned if their count is
-                # unchanged.
+                # A bitcast preserves the order of elements in memory, so its result corresponds to
+                # its operand element by element if both have the same number of elements.
                 if instruction.element_count != operands[0].element_count:
                     return False
             elif instruction.opcode not in _ELEMENTWISE or any(
@@ -265,7 +265,7 @@ class _Fusion:
         return self.computation[write.operands[1]]
 
     def _starts(self, access: Instruction) -> list[object] | None:
-        """Return the start of a block in each dimension, as an int or as text for an expression."""
+        """Return a block's start in each dimension, as an int or as an expression's string ID."""
         if access.opcode == "slice":
             match = _BOUNDS.search(access.attributes)
             bounds = _BOUND.findall(match[1]) if match else []

@@ -154,7 +154,10 @@ def test_the_exponential_of_nan_is_nan(mode: str) -> None:
 
 
 def _program(shape: tuple[int, ...], *, is_negated: bool) -> Callable[..., jax.Array]:
-    """Return a program that adds `y[i]` to `y[:2]`, for `y = x.reshape(8)`, and may negate it."""
+    """Return a program that adds `y[i]` to `y[:2]`, for `y = x.reshape(8)`.
+
+    If `is_negated` is True, the program then negates `y[:2]`.
+    """
 
     def read(x: jax.Array) -> jax.Array:
         return x.reshape(8)[0:2].reshape(1, 2)

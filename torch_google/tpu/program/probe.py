@@ -24,16 +24,17 @@ from torch_google.tpu.program.number import Number, accepted_arguments, apply
 REFUSALS = (RuntimeError, IndexError, ValueError, TypeError)
 StandIn: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 
-# The largest trial run has 64 x 64 elements, counting those implied by sizes passed as arguments.
-# An eigenvalue problem of that size takes 3 ms; every other operator takes less than 1 ms.
+# A call with at most this many elements (64 x 64) is tried on the CPU with its actual sizes. The
+# number includes elements implied by sizes passed as arguments. An eigenvalue problem of that size
+# takes 3 ms; every other operator takes less than 1 ms.
 _MOST_ELEMENTS = 4096
 # The maximum size of a dimension in each trial run of a large call. The second run is needed only
 # if the first raises an error that is not about dtypes. Size 8 leaves room for 7 x 7 windows.
 _CORNERS = (8, 1)
 _LARGE_NUMBER = 64
 
-# Operators with an offsets argument that must match the other tensors' sizes. They have no trial
-# run, because a stand-in for the offsets would not match.
+# Operators with an offsets argument that must match the other tensors' sizes. They are not tried on
+# the CPU, because a stand-in for the offsets would not match.
 _OF_OFFSETS = ("aten::_padded_dense_to_jagged_forward",)
 
 
@@ -72,7 +73,7 @@ def check(op: OpOverload, args: Sequence[Any]) -> None:
     """Raise Refusal if the CPU rejects the dtypes of a call or, for a small call, other arguments.
 
     Errors caused by tensor values or by missing CPU kernels are ignored. Operators that other
-    libraries define get no trial run, because their CPU kernels may have side effects.
+    libraries define are not tried on the CPU, because their kernels may have side effects.
     """
     name = op._schema.name
     if op.namespace != "aten" or name in _OF_OFFSETS:
