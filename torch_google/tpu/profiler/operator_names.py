@@ -47,9 +47,10 @@ def name_operators(perfetto: Path, recording: Recording) -> None:
 def _arguments(
     operators: Iterable[kernel_names.Operator], origins: Iterable[Sequence[Origin]]
 ) -> dict[str, str]:
-    """Return a kernel event's arguments. `origins` has one entry per possible run.
+    """Return the arguments to add to a kernel's event.
 
-    The modules are omitted if they differ between the runs, and so are the source lines.
+    `origins` has one entry for each run of the program to which the kernel may belong. The modules
+    are omitted if they differ between the runs, and so are the source lines.
     """
     arguments = {"operators": _joined(operator.name for operator in operators)}
     for name, texts in {

@@ -30,7 +30,8 @@ class Origin:
     line: str = ""
 
 
-# One run of a program: for each operator, the index of its origin.
+# One run of a program: for each of its operators, the index of the operator's Origin, or a negative
+# number if that is unknown.
 Run = tuple[int, ...]
 
 
@@ -100,9 +101,11 @@ def _matched(kernels: Sequence[Mapping[str, Any]], runs: int) -> list[tuple[int,
 
 
 def _by_count(kernels: Sequence[Mapping[str, Any]], runs: int) -> list[tuple[int, int]]:
-    """Match kernels without a run id to runs, if all runs execute each kernel equally often.
+    """Match kernels without run ids to runs, by the order in which they start.
 
-    Even so, runs that overlap in time cannot be told apart.
+    If there are several devices, or if the runs cannot all have executed each kernel equally often,
+    every kernel may belong to any run. Runs that overlap in time cannot be told apart, so a kernel
+    of one may belong to any of them.
     """
     unknown = [(0, runs)] * len(kernels)
     if len({kernel.get("pid") for kernel in kernels}) != 1:
@@ -122,7 +125,8 @@ def _by_count(kernels: Sequence[Mapping[str, Any]], runs: int) -> list[tuple[int
         begin = kernels[index]["ts"]
         begins[number] = min(begins[number], begin)
         ends[number] = max(ends[number], begin + kernels[index].get("dur", 0))
-    # A run that begins after all earlier runs have ended starts a new range.
+    # Runs that overlap in time share a range. A run that begins after all earlier runs have ended
+    # starts a new range.
     latest = itertools.accumulate(ends, max, initial=-math.inf)
     firsts = [n for n, (begin, end) in enumerate(zip(begins, latest, strict=False)) if begin >= end]
     ranges = list(itertools.pairwise([*firsts, runs]))
