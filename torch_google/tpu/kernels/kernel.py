@@ -22,11 +22,11 @@ from torch_google.tpu.runtime import platform
 
 @dataclass(frozen=True)
 class Kernel:
-    """A JAX function and the torch operator that it implements. `title` is its name in errors.
+    """A JAX function and the torch operator that it implements.
 
-    `function` takes arrays in place of tensors. `x64` specifies whether it is traced with 64-bit
-    types; if it is None, `x64_choice` decides. For a gradient, `primal` is the kernel that it
-    differentiates.
+    `title` is the kernel's name in error messages. `function` takes arrays in place of tensors.
+    `x64` specifies whether it is traced with 64-bit types; if it is None, `x64_choice` decides. For
+    a gradient, `primal` is the kernel that it differentiates.
     """
 
     name: str

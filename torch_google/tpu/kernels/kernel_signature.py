@@ -42,7 +42,7 @@ TENSOR_LISTS = (list[torch.Tensor], OPTIONAL_TENSORS)
 
 @dataclass(frozen=True)
 class KernelSignature:
-    """An operator's parameters, and its return type as a torch annotation."""
+    """An operator's parameters and its return type, with torch.Tensor in place of jax.Array."""
 
     parameters: tuple[Parameter, ...]
     returns: Any
@@ -165,9 +165,10 @@ _KNOWN = "jax.Array, int, float, bool, str, each of these or None, list[jax.Arra
 
 
 def _translated(annotation: Any) -> tuple[Any, bool]:
-    """Return the torch annotation for a JAX annotation, and whether the latter is a tuple type.
+    """Convert a JAX function's annotation, and return whether the original is a tuple type.
 
-    The torch annotation is None if the JAX annotation is not supported.
+    The result has torch.Tensor in place of jax.Array, and a list in place of a tuple. It is None if
+    the annotation is not supported.
     """
     if annotation in (jax.Array, torch.Tensor):
         return torch.Tensor, False
