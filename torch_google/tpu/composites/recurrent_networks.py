@@ -36,7 +36,10 @@ class _Network:
     def run(
         self, x: _Tensor, hx: _Tensor, cx: _Maybe, params: Sequence[_Tensor], lengths: _Maybe
     ) -> tuple[_Tensor, _Tensor, _Maybe]:
-        """Return the last layer's states (T, B, H), and every layer's final states and cells."""
+        """Return the last layer's output (T, B, H), and each layer's final hidden and cell state.
+
+        The cell states are None unless the network is an LSTM.
+        """
         h_last: list[_Tensor] = []
         c_last: list[_Tensor] = []
         weights = self._weights(params, projects=cx is not None and hx.size(2) != cx.size(2))
@@ -269,7 +272,10 @@ def _cell(
 def _lowered_precision(
     x: _Tensor, hx: Any, params: Sequence[_Tensor]
 ) -> tuple[_Tensor, _Tensor, _Maybe, list[_Tensor]]:
-    """Return the input, states, cells and weights, in autocast's dtype if autocast is enabled."""
+    """Return the input, the hidden states, the cell states (None without an LSTM) and the weights.
+
+    If autocast is enabled, they are cast to its dtype.
+    """
     states = _states(hx)
     tensors = [x, *states, *params]
     if torch.is_autocast_enabled("tpu"):

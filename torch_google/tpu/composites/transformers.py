@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-# Values of mask_type. The third value, 2, means that the two masks are already combined, per head.
+# Values of mask_type. The third value, 2, means that `mask` already combines the other two kinds of
+# mask, separately for each head.
 _SRC_MASK, _PADDING_MASK = 0, 1
 
 
