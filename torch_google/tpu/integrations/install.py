@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Extends modules of other libraries when they are imported. A table lists the modules."""
+"""Extends modules of other libraries when they are imported. `_TABLE` lists the modules."""
 
 from __future__ import annotations
 
