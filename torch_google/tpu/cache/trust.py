@@ -95,7 +95,7 @@ def open_entry(name: str, folder: int, path: Path) -> int:
 
 
 def check_owner(status: os.stat_result, path: Path, refusal: type[PermissionError]) -> None:
-    """Raise `refusal` if a user other than the current one or root owns or can write to a file."""
+    """Raise `refusal` if a user except the current one and root owns a file or can write to it."""
     if status.st_uid not in (os.geteuid(), 0):
         raise refusal(
             f"{path} belongs to user {status.st_uid}, who would decide what this process runs"
