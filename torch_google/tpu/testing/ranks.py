@@ -142,7 +142,7 @@ class Ranks:
 
 
 def end_server() -> None:
-    """Stop the server that forks ranks, and wait for its exit. The next `Ranks` starts another."""
+    """Stop the server that forks ranks, and wait until it exits. The next `Ranks` restarts it."""
     multiprocessing.forkserver._forkserver._stop()  # type: ignore[attr-defined]
 
 

@@ -22,7 +22,8 @@ _WARM_IMPORTS = [
     "torch_google.tpu.torch_hooks.optimizer_steps",
 ]
 
-# Modules that the first call to torch.compile imports. The import takes 2 s of CPU time per file.
+# Modules that the first call to torch.compile imports. The import takes 2 s of CPU time per test
+# file.
 _COMPILER_IMPORTS = ["torch._inductor.compile_fx"]
 
 def tpu_tests(name, srcs, deps = [], compiles = False, **kwargs):
