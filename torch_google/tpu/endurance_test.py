@@ -65,8 +65,9 @@ def test_a_loop_without_host_reads_takes_no_memory(execution: Any) -> None:
         done = torch.tpu.metrics()
         assert done.misses == 0
         if execution == "fused":
-            # Every trace must be flushed because the loop repeats, and for no other reason. The
-            # first trace begins before the loop, so it may need a separate program.
+            # Each recorded trace must be flushed (run as one program) because the loop repeats, and
+            # for no other reason. The first trace begins before the loop, so it may need a separate
+            # program.
             assert set(done.flushes) == {"repetition"}
             assert done.fused_misses <= 2
         else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests robustness: threads, XLA failures, settings after errors, exits, worker processes."""
+"""Tests threads, XLA failures, settings after an exception, process exit and worker processes."""
 
 from __future__ import annotations
 

@@ -20,7 +20,10 @@ ONE_DEVICE = 0
 
 
 def number_of(sharding: NamedSharding) -> int:
-    """Return the index of a sharding. Equivalent specs on the same mesh share an index."""
+    """Return the index of a sharding, which is assigned on first use.
+
+    Equivalent specs on the same mesh share an index.
+    """
     key = NamedSharding(sharding.mesh, _canonical(sharding.spec))
     number = _numbers.get(key)
     if number is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests training utilities outside the model: torch.nn.utils, schedulers, averaged models."""
+"""Tests torch's training utilities: torch.nn.utils, schedulers, averaged models, lazy modules."""
 
 from __future__ import annotations
 
