@@ -108,14 +108,8 @@ def write(base: jax.Array, values: jax.Array, view: View) -> jax.Array:
         flat = converted.reshape(-1).at[_indices(view, sizes)].set(values)
     else:
         block = values.reshape([sizes[d] for d in dims]).transpose(grid.order)
-        if math.prod(sizes) == converted.size:
-            flat = block.reshape(-1)
-        else:
-            rows = max(grid.rows, -(-converted.size // grid.width))
-            padded = _pad(converted.reshape(-1), rows * grid.width)
-            flat = jax.lax.dynamic_update_slice(
-                padded.reshape([rows, *grid.shape[1:]]), block.reshape(grid.sizes), grid.starts
-            ).reshape(-1)[: converted.size]
+        covered = math.prod(sizes) == converted.size
+        flat = block.reshape(-1) if covered else _replaced(converted, block, grid, view)
     return _ended(flat, base)
 
 
@@ -180,6 +174,26 @@ class _Grid:
     sizes: tuple[int, ...]
     order: tuple[int, ...]
 
+    def merged(self) -> _Grid:
+        """Return a grid for the same block, in which dimensions that are whole are merged.
+
+        The block's dimensions must be in the order of the grid.
+        """
+        shape, starts, sizes = ([axis[0]] for axis in (self.shape, self.starts, self.sizes))
+        for extent, start, size in zip(
+            self.shape[1:], self.starts[1:], self.sizes[1:], strict=True
+        ):
+            if size == extent:
+                for axis in (shape, starts, sizes):
+                    axis[-1] *= extent
+            else:
+                shape.append(extent)
+                starts.append(start)
+                sizes.append(size)
+        width = math.prod(shape[1:])
+        order = tuple(range(len(shape)))
+        return _Grid(shape[0], width, tuple(shape), tuple(starts), tuple(sizes), order)
+
 
 def _grid(sizes: Sequence[int], strides: Sequence[int], offset: int) -> _Grid | None:
     """Return the grid for a view, or None if the strides do not nest."""
@@ -209,6 +223,53 @@ def _grid(sizes: Sequence[int], strides: Sequence[int], offset: int) -> _Grid | 
         (*(sizes[d] for d in order), 1),
         order,
     )
+
+
+def _replaced(base: jax.Array, block: jax.Array, grid: _Grid, view: View) -> jax.Array:
+    """Return `base` with a view's elements replaced. The result may be flat.
+
+    `block` contains the new elements in the order of their addresses. If possible, the update keeps
+    the shape of `base`: a donated array can then be updated in place, and a TPU does not have to
+    change its layout.
+    """
+    region = _region(base.shape, view)
+    if region is not None:
+        starts, sizes = region
+        return jax.lax.dynamic_update_slice(base, block.reshape(sizes), starts)
+    if base.size % grid.width:
+        grid = grid.merged()
+    rows = max(grid.rows, -(-base.size // grid.width))
+    padded = _pad(base.reshape(-1), rows * grid.width).reshape([rows, *grid.shape[1:]])
+    updated = jax.lax.dynamic_update_slice(padded, block.reshape(grid.sizes), grid.starts)
+    return updated.reshape(-1)[: base.size]
+
+
+def _region(shape: Sequence[int], view: View) -> tuple[list[int], list[int]] | None:
+    """Return the starts and sizes of the part of an array that a view covers.
+
+    Returns None if that part is not a rectangle without gaps in an array of this shape.
+    """
+    steps = contiguous(shape)
+    axes = {step: axis for axis, step in enumerate(steps) if shape[axis] > 1}
+    starts, rest = [], view.offset
+    for step in steps:
+        starts.append(rest // step)
+        rest %= step
+    sizes = [1] * len(shape)
+    axis = -1
+    for d in reversed(_by_stride(view.sizes, view.strides)):
+        size, step = view.sizes[d], view.strides[d]
+        if size == 1:
+            continue
+        if step in axes:
+            axis = axes[step]
+            sizes[axis] = size
+        elif axis >= 0 and step == steps[axis] * sizes[axis]:
+            sizes[axis] *= size  # the axis is split into several dimensions of the view
+        else:
+            return None
+    ends = [start + size for start, size in zip(starts, sizes, strict=True)]
+    return (starts, sizes) if all(e <= s for e, s in zip(ends, shape, strict=True)) else None
 
 
 def _by_stride(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
