@@ -31,14 +31,15 @@ def replaying(program: ClosedJaxpr, replace: Replacement) -> Callable[..., tuple
             operands = [value(atom) for atom in eqn.invars]
             results = replace(eqn, operands)
             if results is None:
-                results = _run(eqn, operands)
+                results = run(eqn, operands)
             values |= zip(eqn.outvars, results, strict=True)
         return tuple(value(atom) for atom in jaxpr.outvars)
 
     return function
 
 
-def _run(eqn: JaxprEqn, operands: list[Any]) -> Sequence[Any]:
+def run(eqn: JaxprEqn, operands: list[Any]) -> Sequence[Any]:
+    """Compute an equation's results from its operands."""
     with eqn.ctx.manager:
         results = eqn.primitive.bind(*operands, **eqn.primitive.get_bind_params(eqn.params))
     return results if eqn.primitive.multiple_results else [results]

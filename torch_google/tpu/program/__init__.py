@@ -15,6 +15,7 @@ from torch_google.tpu.program.functional_form import FunctionalForm, functional_
 from torch_google.tpu.program.number import BakedNumber, Number, accepted_arguments, apply
 
 if TYPE_CHECKING:
+    from torch_google.tpu.program.fenced_writes import fenced
     from torch_google.tpu.program.graph_tracing import HostRead
     from torch_google.tpu.program.host_arrays import constant, host_array, tensor_of
     from torch_google.tpu.program.interpreter import LoweredProgram, lower_graph
@@ -32,6 +33,7 @@ __all__ = [
     "apply",
     "compile_safely",
     "constant",
+    "fenced",
     "functional_of",
     "host_array",
     "lower_graph",
@@ -46,6 +48,7 @@ _LAZY = {
     "LoweredProgram": "interpreter",
     "compile_safely": "miscompiled_fusion",
     "constant": "host_arrays",
+    "fenced": "fenced_writes",
     "host_array": "host_arrays",
     "lower_graph": "interpreter",
     "lower_op": "operator_lowering",
