@@ -448,8 +448,9 @@ class Backend final : public c10d::Backend {
                     return transfer->prepare(job);
                   },
                   source);
+    std::vector<Ref> replaced;
     for (size_t i = 0; i < transfer->targets.size(); ++i) {
-      transfer->targets[i].box->expect(arrival, i);
+      transfer->targets[i].box->expect(arrival, i, replaced);
     }
     auto work = c10::make_intrusive<CollectiveWork>(
         getRank(), type, name, group_->sequence(), std::move(arrival), results,

@@ -139,8 +139,9 @@ void Box::resettle(const c10::TensorImpl& tensor) {
   if (dtype != c10::ScalarType::Byte || kind == dtype || !sees_all) {
     return;
   }
+  std::vector<Ref> replaced;
   while (value_ || writer_ || arrival_) {
-    Ref bytes = Ref::borrow(value(Reason::host_read));
+    const Ref bytes = Ref::borrow(value(Reason::host_read));
     Ref elements = Ref::checked(
         PyObject_CallFunction(callbacks().of_bytes, "OOO", bytes.get(),
                               tuple_of(sizes).get(), torch::getTHPDtype(kind)));
@@ -149,7 +150,7 @@ void Box::resettle(const c10::TensorImpl& tensor) {
     }
     // Another thread may have written to the box during the call.
     if (holds(bytes.get())) {
-      store(elements.give());
+      store(elements.give(), replaced);
       break;
     }
   }
@@ -205,15 +206,32 @@ void Box::store(PyObject* array, std::vector<Ref>& replaced,
 
 void Box::reshard(PyObject* array, Sizes sizes, c10::ScalarType kind,
                   Sharding sharding) {
-  store(array, sharding);
+  std::vector<Ref> replaced;
+  store(array, replaced, sharding);
   shape = std::move(sizes);
   dtype = kind;
 }
 
 void Box::expect(std::shared_ptr<Arrival> arrival, size_t output) {
-  store(nullptr);
+  std::vector<Ref> replaced;
+  expect(std::move(arrival), output, replaced);
+}
+
+void Box::expect(std::shared_ptr<Arrival> arrival, size_t output,
+                 std::vector<Ref>& replaced) {
+  store(nullptr, replaced);
   arrival_ = std::move(arrival);
   output_ = output;
+}
+
+PyObject* Box::take(std::shared_ptr<Arrival> arrival) {
+  if (!value_ || writer_ || arrival_ || error_ || shared_ ||
+      Py_REFCNT(value_) != 1) {
+    return nullptr;
+  }
+  arrival_ = std::move(arrival);
+  output_ = 0;
+  return std::exchange(value_, nullptr);
 }
 
 void Box::receive() {
@@ -259,25 +277,29 @@ void Box::resize(size_t bytes) {
   if (bytes > bytes_) {
     Allocator::get().check_room(device, bytes - bytes_, "a tensor that grows");
   }
-  if (has_shape()) {
-    if (value_ || writer_ || arrival_) {
-      const auto kept =
-          bytes % c10::elementSize(dtype) == 0 ? dtype : c10::ScalarType::Byte;
-      const auto elements =
-          static_cast<int64_t>(bytes / c10::elementSize(kept));
-      Ref grown = Ref::checked(PyObject_CallFunction(
-          callbacks().resized, "OLO", value(Reason::host_read),
-          static_cast<long long>(elements), torch::getTHPDtype(kept)));
-      store(grown.give());
+  // Destroyed after everything is set, because destructors may run other code.
+  std::vector<Ref> replaced;
+  while (has_shape() && !is_blank()) {
+    const auto kept =
+        bytes % c10::elementSize(dtype) == 0 ? dtype : c10::ScalarType::Byte;
+    const auto elements = static_cast<int64_t>(bytes / c10::elementSize(kept));
+    const Ref old = Ref::borrow(value(Reason::host_read));
+    Ref grown = Ref::checked(PyObject_CallFunction(
+        callbacks().resized, "OLO", old.get(), static_cast<long long>(elements),
+        torch::getTHPDtype(kept)));
+    // Another thread may have written to the box during the call.
+    if (holds(old.get())) {
+      store(grown.give(), replaced);
       shape.assign({elements});
       dtype = kept;
-    } else {
-      // The storage is unwritten, so the next tensor that uses it sets the
-      // shape.
-      dtype = c10::ScalarType::Undefined;
-      shape.clear();
-      sharding_ = kOneDevice;
+      break;
     }
+  }
+  if (is_blank()) {
+    // The storage is unwritten, so the next tensor that uses it sets the shape.
+    dtype = c10::ScalarType::Undefined;
+    shape.clear();
+    sharding_ = kOneDevice;
   }
   auto stack = MemoryHistory::get().stack();
   std::lock_guard<std::mutex> lock(mutex());
@@ -312,6 +334,12 @@ std::vector<std::shared_ptr<Arrival>> Box::arrivals(c10::DeviceIndex device) {
     }
   }
   return pending;
+}
+
+bool is_deleted(PyObject* array) {
+  const Ref answer =
+      Ref::checked(PyObject_CallMethod(array, "is_deleted", nullptr));
+  return PyObject_IsTrue(answer.get()) == 1;
 }
 
 Ref tuple_of(const Sizes& sizes) {

@@ -94,10 +94,17 @@ class Box {
   // use, then gets this sharding.
   void reshard(PyObject* array, Sizes sizes, c10::ScalarType kind,
                Sharding sharding);
+  // Takes the value out of the box and returns the owned reference. `arrival`
+  // then delivers the next value. Does nothing and returns null if there is no
+  // value, if a write is pending, or if the value has another owner.
+  PyObject* take(std::shared_ptr<Arrival> arrival);
   // Sets the sharding of a box that was never written to.
   void set_blank_sharding(Sharding sharding) { sharding_ = sharding; }
   // Makes an output of a collective the next value of the box. If the box is
   // written to before that output is read, the output is dropped.
+  // `replaced` is as in store().
+  void expect(std::shared_ptr<Arrival> arrival, size_t output,
+              std::vector<Ref>& replaced);
   void expect(std::shared_ptr<Arrival> arrival, size_t output);
   // Returns the collective that computes the value, or null.
   const std::shared_ptr<Arrival>& arrival() const { return arrival_; }
@@ -159,6 +166,9 @@ class Box {
   Box* previous_ = nullptr;
   Box* next_ = nullptr;
 };
+
+// Returns whether a jax.Array has no buffer, because a program overwrote it.
+bool is_deleted(PyObject* array);
 
 // Returns sizes as a Python tuple. The caller must hold the GIL.
 Ref tuple_of(const Sizes& sizes);

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <unordered_map>
 
+#include "torch_google/tpu/csrc/host_call.h"
 #include "torch_google/tpu/csrc/key.h"
 
 namespace torch_google::tpu {
@@ -20,9 +21,9 @@ bool uses_cpu_kernels();
 void set_uses_cpu_kernels(bool enabled);
 
 // Sets the Python function that decides which calls may use CPU kernels; see
-// eager/cpu_kernels.py. The function takes the same arguments as miss(). It
-// returns the expected results if the call may use its CPU kernel, otherwise an
-// Admission.
+// eager/cpu_kernels.py. The function takes the same arguments as miss(). If the
+// call may use its CPU kernel, it returns a pair: the expected results, and an
+// InPlace. Otherwise, it returns an Admission.
 void set_cpu_kernel_policy(PyObject* admit);
 
 // Ends the current round and starts the next one. A round usually lasts until
@@ -58,7 +59,8 @@ class CpuKernels {
   struct Kind {
     bool allowed = false;
     bool is_checked = false;  // whether a result had the expected layout
-    size_t sizes = 0;         // the number of different keys
+    InPlace in_place = InPlace::never;
+    size_t sizes = 0;  // the number of different keys
   };
   struct Recurrence {
     uint64_t round = 0;

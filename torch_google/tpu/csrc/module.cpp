@@ -15,6 +15,7 @@
 #include "torch_google/tpu/csrc/memory_history.h"
 #include "torch_google/tpu/csrc/mode.h"
 #include "torch_google/tpu/csrc/origin.h"
+#include "torch_google/tpu/csrc/partial_write.h"
 #include "torch_google/tpu/csrc/program.h"
 #include "torch_google/tpu/csrc/python.h"
 #include "torch_google/tpu/csrc/recorder.h"
@@ -324,6 +325,7 @@ PYBIND11_MODULE(_C, module) {
     set_cpu_kernel_policy(admit.ptr());
   });
   module.def("cpu_kernel_calls", cpu_kernel_calls);
+  module.def("in_place_writes", in_place_writes);
   module.def("start", start);
   module.def("started", started);
   module.def("forked", forked);

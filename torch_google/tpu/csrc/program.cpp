@@ -88,6 +88,7 @@ Program::Program(PyObject* compiled)
     results_.push_back(read_result(PySequence_Fast_GET_ITEM(results.get(), i)));
   }
   random_ = PyObject_IsTrue(attribute(compiled, "random").get()) == 1;
+  writes_few_ = PyObject_IsTrue(attribute(compiled, "writes_few").get()) == 1;
   mesh_ = static_cast<Sharding>(
       PyLong_AsLongLong(attribute(compiled, "mesh").get()));
   if (mesh_ != kOneDevice) {
@@ -99,6 +100,13 @@ Program::Program(PyObject* compiled)
         on_one_device_.push_back(i);
       }
     }
+  }
+  const bool creates = std::any_of(
+      results_.begin(), results_.end(),
+      [](const Result& result) { return result.kind == Result::new_tensor; });
+  if (updated_.size() == 1 && written_.size() == 1 && !creates && !random_ &&
+      mesh_ == kOneDevice) {
+    partial_write_.emplace(updated_[0]);
   }
 }
 
@@ -115,29 +123,22 @@ Results Program::run(const Call& call, bool debug) const {
   // Allocate the results first, so that an out-of-memory error is thrown before
   // random numbers are drawn or anything is computed.
   Results results = this->results(call);
+  if (partial_write_ && !debug && partial_write_->run(*this, call)) {
+    return results;
+  }
   std::optional<std::pair<int64_t, int64_t>> drawn;
   for (;;) {
-    // Hold owned references, because another thread may replace the value of a
-    // box (box.h) while the function runs.
     c10::SmallVector<Ref, 12> owned;
     c10::SmallVector<PyObject*, 13> arguments{nullptr};
-    const auto pass = [&](Ref argument) {
-      arguments.push_back(argument.get());
-      owned.push_back(std::move(argument));
-    };
-    for (const size_t input : inputs_) {
-      pass(Ref::borrow(box_of(*call.tensors[input]->unsafeGetTensorImpl())
-                           .value(Reason::strict)));
-    }
-    for (const auto& value : call.numbers) {
-      pass(number(value));
-    }
+    read(call, arguments, owned);
     if (random_) {
       if (!drawn) {
         drawn = draw(call);
       }
-      pass(number(drawn->first));
-      pass(number(drawn->second));
+      for (const int64_t value : {drawn->first, drawn->second}) {
+        owned.push_back(number(value));
+        arguments.push_back(owned.back().get());
+      }
     }
     if (mesh_ != kOneDevice) {
       replicate(arguments, owned);
@@ -170,6 +171,21 @@ Results Program::run(const Call& call, bool debug) const {
       ++next;
     });
     return results;
+  }
+}
+
+void Program::read(const Call& call, c10::SmallVectorImpl<PyObject*>& arguments,
+                   c10::SmallVectorImpl<Ref>& owned) const {
+  for (const size_t input : inputs_) {
+    owned.push_back(
+        Ref::borrow(box_of(*call.tensors[input]->unsafeGetTensorImpl())
+                        .value(Reason::strict)));
+  }
+  for (const auto& value : call.numbers) {
+    owned.push_back(number(value));
+  }
+  for (const auto& argument : owned) {
+    arguments.push_back(argument.get());
   }
 }
 

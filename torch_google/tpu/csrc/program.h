@@ -6,6 +6,7 @@
 #include <ATen/core/stack.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "torch_google/tpu/csrc/box.h"
 #include "torch_google/tpu/csrc/key.h"
 #include "torch_google/tpu/csrc/last_use.h"
+#include "torch_google/tpu/csrc/partial_write.h"
 #include "torch_google/tpu/csrc/python.h"
 #include "torch_google/tpu/csrc/tensors.h"
 
@@ -62,6 +64,11 @@ class Program : public LastUse {
       }
     }
   }
+  // Appends the values of inputs_ and the scalars to `arguments`. `owned` keeps
+  // them alive, because another thread may replace the value of a box (box.h)
+  // while the program runs.
+  void read(const Call& call, c10::SmallVectorImpl<PyObject*>& arguments,
+            c10::SmallVectorImpl<Ref>& owned) const;
   // Runs the program and returns its values as a tuple. The vectorcall protocol
   // requires the caller to leave arguments[0] free.
   Ref call(c10::SmallVectorImpl<PyObject*>& arguments) const;
@@ -78,6 +85,8 @@ class Program : public LastUse {
   // a float, 'i' for an integer. The seed and the offset are included.
   const std::string& numbers() const { return numbers_; }
   bool random() const { return random_; }
+  // Whether the operator usually writes to few elements of its argument.
+  bool writes_few() const { return writes_few_; }
   // Returns the sharding of an array that is replicated across this program's
   // mesh, or kOneDevice if the program runs on one device.
   Sharding mesh() const { return mesh_; }
@@ -117,11 +126,14 @@ class Program : public LastUse {
   c10::SmallVector<Result, 1> results_;
   std::string numbers_;
   bool random_;
+  bool writes_few_;
   Sharding mesh_ = kOneDevice;
   c10::SmallVector<Sharding, 2> shardings_;
   // Positions in inputs_ of the tensors that are on a single device and must be
   // replicated. Empty if the program runs on one device.
   c10::SmallVector<size_t, 4> on_one_device_;
+  // Set if updating one storage is all that the program does.
+  mutable std::optional<PartialWrite> partial_write_;
 };
 
 struct Miss {

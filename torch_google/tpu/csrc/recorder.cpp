@@ -280,6 +280,7 @@ Counts counts() { return counters; }
 void reset_counts() {
   counters = {};
   reset_cpu_kernel_calls();
+  reset_in_place_writes();
   reset_fused_counts();
 }
 

@@ -10,6 +10,7 @@
 #include <pybind11/numpy.h>
 
 #include "torch_google/tpu/csrc/allocator.h"
+#include "torch_google/tpu/csrc/no_collection.h"
 #include "torch_google/tpu/csrc/origin.h"
 
 namespace torch_google::tpu {
@@ -43,36 +44,6 @@ FusedProgramCache& cache() {
 }
 
 FusedCounts fused_counters{};
-
-// Disables Python's garbage collector while a trace runs. Otherwise, a
-// finalizer could read a box (box.h), which has no value during the run. If
-// several threads run traces concurrently, the last one to finish re-enables
-// the collector.
-class NoCollection {
- public:
-  NoCollection() {
-    if (count_++ == 0) {
-      was_enabled_ = PyGC_Disable() == 1;
-    }
-  }
-  ~NoCollection() {
-    if (--count_ == 0 && was_enabled_) {
-      PyGC_Enable();
-    }
-  }
-  NoCollection(const NoCollection&) = delete;
-  NoCollection& operator=(const NoCollection&) = delete;
-
- private:
-  // The GIL guards both variables.
-  static inline size_t count_ = 0;
-  static inline bool was_enabled_ = false;
-};
-
-bool is_deleted(PyObject* array) {
-  Ref answer = Ref::checked(PyObject_CallMethod(array, "is_deleted", nullptr));
-  return PyObject_IsTrue(answer.get()) == 1;
-}
 
 template <typename Items>
 py::list list_of(const Items& items) {

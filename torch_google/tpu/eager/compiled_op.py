@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
     from torch_google.tpu.program import LoweredProgram
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class CompiledOp:
@@ -47,6 +50,8 @@ class CompiledOp:
     tensor. `numbers` has an `f` for each float among the scalars and an `i` for each integer,
     including the seed and the offset. `function` is compiled from `body`. `fingerprint` identifies
     the program uniquely within this version of the package.
+
+    `writes_few` tells whether the operator usually writes to few elements of its argument.
 
     If `function` is None, the first run calls `load`. Programs are loaded lazily because fused mode
     runs few of the cached single-operator programs.
@@ -69,11 +74,34 @@ class CompiledOp:
     mesh: int = shardings.ONE_DEVICE
     input_shardings: tuple[int, ...] = ()
     shardings: tuple[int, ...] = ()
+    writes_few: bool = False
 
     @property
     def jaxpr(self) -> ClosedJaxpr:
         """Return the program as a jaxpr, which can be part of another program."""
         return self.body.traced.jaxpr
+
+    def donating(self, position: int) -> jax.stages.Compiled | None:
+        """Return a variant of the program that may overwrite the input at `position`.
+
+        Returns None if the variant cannot be compiled; then the program itself must run.
+        """
+        fingerprint = f"{self.fingerprint} donated {position}"
+        devices = self.body.devices
+        stored = compiler.find_entry(fingerprint, devices)
+        entry = stored and compiler.load_entry(stored)
+        if entry is not None and entry.executable is not None:
+            return entry.executable
+        try:
+            return compiler.compiled(
+                self.name,
+                lambda: self.body.donating(position),
+                fingerprint=fingerprint,
+                on=devices,
+            )
+        except RuntimeError as error:  # this includes CacheMissError and OutOfMemoryError
+            _log.info("tpu: %s: the donating variant was not compiled: %s", self.name, error)
+            return None
 
 
 class Body:
@@ -97,6 +125,18 @@ class Body:
             traced = self._trace(self._function)
             quicker = program.reordered(traced.jaxpr) if platform.name() == "cpu" else None
             return traced if quicker is None else self._trace(quicker)
+
+    @property
+    def devices(self) -> list[jax.Device]:
+        """Return the devices that the function runs on."""
+        return list(self._on.device_set)
+
+    def donating(self, position: int) -> jax.stages.Lowered:
+        """Return the lowered function, which may overwrite the input at `position`."""
+        function = program.fenced(self.traced.jaxpr)
+        function.__name__ = self._function.__name__
+        jitted = jax.jit(function, out_shardings=self._on, donate_argnums=position)
+        return jitted.lower(*self._specs)
 
     def placed(self, on: Any) -> Body:
         """Return a body with the same function and the result shardings `on`."""
@@ -251,6 +291,7 @@ class _CallPlan:
             self.placement.mesh,
             tuple(self._bases[index][3] for index in self.inputs),
             tuple(chosen),
+            self.name.partition(".")[0] in _WRITING_FEW,
         )
 
     def executable(
@@ -413,6 +454,23 @@ _OVERWRITING = frozenset(
         "aten::random_",
         "aten::uniform_",
         "aten::zero_",
+    }
+)
+
+# In-place operators that usually write to few elements, which other arguments select.
+_WRITING_FEW = frozenset(
+    {
+        "aten::_index_put_impl_",
+        "aten::_unsafe_index_put_",
+        "aten::index_add_",
+        "aten::index_copy_",
+        "aten::index_fill_",
+        "aten::index_put_",
+        "aten::index_reduce_",
+        "aten::put_",
+        "aten::scatter_",
+        "aten::scatter_add_",
+        "aten::scatter_reduce_",
     }
 )
 

@@ -53,14 +53,23 @@ _COMPILED = {
     "uninitialized memory": ("empty", "new_empty"),
     "the CPU's result has no memory": ("_efficientzerotensor",),
 }
+# Operators without Tag.pointwise that check their arguments before they write.
+_PLAIN_WRITES = frozenset({"aten::copy_", "aten::fill_", "aten::masked_fill_", "aten::zero_"})
+# Operators that write to the positions in the dimension `dim` that their argument `index` selects.
+_INDEXED = frozenset(
+    {
+        *("aten::index_add_", "aten::index_copy_", "aten::index_fill_"),
+        *("aten::scatter_", "aten::scatter_add_"),
+    }
+)
 _PREFIXES = tuple(f"aten::{prefix}" for prefixes in _COMPILED.values() for prefix in prefixes)
 
 
 class Admission(enum.IntEnum):
     """The return value of `admit` for a call that may not use its CPU kernel.
 
-    For a call that may use it, `admit` returns a description of the results, in the format of
-    `CompiledOp.results`.
+    For a call that may use it, `admit` returns a pair: a description of the results, in the format
+    of `CompiledOp.results`, and an `InPlace`.
     """
 
     NEVER = 0
@@ -70,9 +79,21 @@ class Admission(enum.IntEnum):
     UNDECIDED = 2  # this call needs `miss`, but another call of the same kind may not
 
 
+class InPlace(enum.IntEnum):
+    """Whether a kernel may overwrite the memory of the tensor that it writes to.
+
+    Such a kernel must not throw after its first write: C++ then runs a program, which reads the old
+    values.
+    """
+
+    NEVER = 0  # the kernel writes to a copy of the storage
+    POINTWISE = 1  # the kernel may, if its operands broadcast to the sizes of that tensor
+    INDEXED = 2  # the kernel may, if all elements of its argument `index` are valid
+
+
 def admit(
     op: OpOverload, args: list[Any], bases: list[Base], device: int
-) -> Admission | list[NewTensor | int | None]:
+) -> Admission | tuple[list[NewTensor | int | None], InPlace]:
     """Decide whether calls of this kind may use their CPU kernel.
 
     Takes the same arguments as `miss`. The call is checked and traced, but not compiled.
@@ -107,14 +128,15 @@ def is_always_compiled(op: OpOverload) -> bool:
         # Random numbers must be the same in CPU kernels and in programs.
         or torch.Tag.nondeterministic_seeded in op.tags
         or any("Generator" in str(argument.type) for argument in schema.arguments)
-        # An out= argument may have a different dtype from the result, or may have to be resized.
-        or any(argument.is_out for argument in schema.arguments)
+        # An out= argument may have to be resized. The results of pointwise operators have the sizes
+        # to which their operands broadcast, so C++ sees a resize in advance.
+        or (_has_out(op) and torch.Tag.pointwise not in op.tags)
     )
 
 
 def _checked(
     op: OpOverload, args: list[Any], bases: list[Base], device: int
-) -> Admission | list[NewTensor | int | None]:
+) -> Admission | tuple[list[NewTensor | int | None], InPlace]:
     if host_shapes.has_mask(op, args) or _truncates(op, args) or _is_pinned(op, args):
         return Admission.NEVER
     call = NormalizedCall(op, args, bases)
@@ -136,7 +158,25 @@ def _checked(
         trace_call(call, lowered, device)
     except jax.errors.JAXTypeError as error:
         raise BakedNumber(str(error)) from error
-    return call.results(lowered)
+    return call.results(lowered), _in_place(op, args)
+
+
+def _in_place(op: OpOverload, args: Sequence[Any]) -> InPlace:
+    written = [a for a in op._schema.arguments if a.alias_info and a.alias_info.is_write]
+    if len(written) != 1 or len(op._schema.returns) > 1:
+        return InPlace.NEVER
+    if op._schema.name in _INDEXED:
+        return InPlace.INDEXED
+    if op._schema.name in _PLAIN_WRITES:
+        return InPlace.POINTWISE
+    # Pointwise operators check their arguments first, but integers cannot be divided by zero.
+    tensors = [leaf for leaf in pytree.tree_leaves(list(args)) if isinstance(leaf, torch.Tensor)]
+    is_safe = torch.Tag.pointwise in op.tags and not any(_is_integral(t.dtype) for t in tensors)
+    return InPlace.POINTWISE if is_safe else InPlace.NEVER
+
+
+def _has_out(op: OpOverload) -> bool:
+    return any(argument.is_out for argument in op._schema.arguments)
 
 
 def _truncates(op: OpOverload, args: Sequence[Any]) -> bool:

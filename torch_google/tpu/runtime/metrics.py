@@ -24,8 +24,10 @@ class Metrics:
     time.
 
     `cpu_kernels`: calls that ran with torch's CPU kernels (see cpu_kernel_setting.py); they are
-    neither hits nor misses. `host_shapes`: calls whose result shapes depend on values; such calls
-    run without a program. `fallbacks`: calls that fell back to the CPU, by operator name.
+    neither hits nor misses. `in_place`: calls that wrote to some elements of a storage without
+    copying the others, by a donating program or by a CPU kernel. `host_shapes`: calls whose result
+    shapes depend on values; such calls run without a program. `fallbacks`: calls that fell back to
+    the CPU, by operator name.
 
     `graphs`: events in torch.compile graphs. These are `compile`, `call`, `evict`, `copy` (an array
     could not be donated), `pad` (an argument was padded to the length of its bucket) and
@@ -59,6 +61,7 @@ class Metrics:
     disk_bytes: int
     exact: dict[str, int]
     cpu_kernels: int
+    in_place: int
 
 
 _compiles = [0, 0.0]
@@ -93,6 +96,7 @@ def metrics() -> Metrics:
         disk.bytes,
         dict(_exact),
         _C.cpu_kernel_calls(),
+        _C.in_place_writes(),
     )
 
 
