@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a stream of changing sizes with one compared program (peer); print its cost per step as JSON.
+"""Run one peer on inputs whose sizes keep changing, and print the cost per step as JSON.
+
+A peer is one of the implementations that the benchmark compares. A stream is a series of steps.
 
 Usage: `python3 -m benchmarks.size_streams.worker PEER STREAM STEPS`. A step of the `train` stream
 is a forward and backward pass with a new sequence length. A step of `generate` generates one token,

@@ -58,7 +58,7 @@ class Locks:
     groups: Mapping[str, Lock]
 
     def keys(self) -> set[str]:
-        """Return the keys of the packages in all locks."""
+        """Return the keys of all packages that appear in any lock."""
         locks = [self.main, *self.groups.values()] if self.main else self.groups.values()
         return {key for value in locks for key in value.packages}
 

@@ -144,7 +144,7 @@ class JsonReport:
         self.answered = False
 
     def say(self, line: str) -> None:
-        """Do nothing, because programs do not read these lines."""
+        """Ignore progress messages, because programs that read this report do not need them."""
 
     @contextmanager
     def progress(self, label: str, total: int | None = None) -> Iterator[Progress]:

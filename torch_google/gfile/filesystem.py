@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface that the local filesystem and stores implement."""
+"""The interface that the local filesystem and the object stores implement."""
 
 from __future__ import annotations
 

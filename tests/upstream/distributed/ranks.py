@@ -39,7 +39,7 @@ def device() -> str:
 
 
 class Rank(ForkServerProcess):
-    """A process of a multi-process test, which reports whether it uses tpu."""
+    """One process in a multi-process test. It reports whether it uses the `tpu` device."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

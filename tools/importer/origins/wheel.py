@@ -90,7 +90,7 @@ def read_build_pin(pin: Path) -> dict[str, object]:
 
 
 class WheelOrigin:
-    """The origin for the wheel that the build uses: for its own platform and without CUDA."""
+    """The origin for the wheel that the build uses: the CPU-only wheel for the build's platform."""
 
     @property
     def title(self) -> str:

@@ -18,7 +18,7 @@ namespace {
 
 namespace py = pybind11;
 
-// Traces with fewer operators run operator by operator.
+// Traces with fewer operators than this run operator by operator.
 constexpr size_t kMinFusedOps = 4;
 
 struct FusedProgram : LastUse {

@@ -91,12 +91,12 @@ class FusedTrace {
   // sharded.
   Sharding mesh = kOneDevice;
 
-  // Finds the slots that are still referenced (`kept`) and the externals to
-  // which only this trace refers (`donated`), and removes the donated externals
-  // from their boxes (box.h). Returns the number of pairs, N: for i < N,
-  // kept[i] is the next value of the box whose old value is donated[i]. The
-  // other entries of each list are in ascending order. Call it once, before the
-  // run.
+  // Finds the slots that are still referenced (`kept`) and the externals, or
+  // inputs, to which only this trace refers (`donated`), and removes the
+  // donated externals from their boxes (box.h). Returns the number of pairs, N:
+  // for i < N, kept[i] is the next value of the box whose old value is
+  // donated[i]. The other entries of each list are in ascending order. Call it
+  // once, before the run.
   size_t detach(std::vector<uint32_t>& kept, std::vector<uint32_t>& donated);
   // Stores `arrays`, a tuple of the kept slots' values, in their boxes.
   void store(c10::ArrayRef<uint32_t> kept, PyObject* arrays);

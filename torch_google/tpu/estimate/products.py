@@ -96,16 +96,16 @@ def _positions(size: int, kernel: int, output: int, window: Mapping[str, list[in
 
     The other pairs read padding, or a gap between the elements of a dilated input.
     """
-    stride, before = window.get("stride", [1])[0], window.get("pad", [0])[0]
-    holes, spread = window.get("lhs_dilate", [1])[0], window.get("rhs_dilate", [1])[0]
-    if holes == spread == stride == 1 and before == 0 and output + kernel - 1 <= size:
+    stride, padding = window.get("stride", [1])[0], window.get("pad", [0])[0]
+    holes, dilation = window.get("lhs_dilate", [1])[0], window.get("rhs_dilate", [1])[0]
+    if holes == dilation == stride == 1 and padding == 0 and output + kernel - 1 <= size:
         return output * kernel
     end = (size - 1) * holes
     count = 0
     for k in range(kernel):
-        # Output o reads position o * stride + k * spread - before. There is an input element at a
-        # position only if the position is a multiple of `holes`.
-        offset = k * spread - before
+        # Output element o reads position o * stride + k * dilation - padding for element k of the
+        # kernel. With input dilation, only multiples of `holes` have an input element.
+        offset = k * dilation - padding
         if holes == 1:
             first = max(0, -(offset // stride))
             last = min(output - 1, (end - offset) // stride)

@@ -115,7 +115,7 @@ def check_written(
 
 
 def raise_cpu_error(op: OpOverload, args: list[Any]) -> None:
-    """Run an operator on the CPU with inputs of zeros, and raise Refusal if the CPU rejects it."""
+    """Run an operator on the CPU with all-zero inputs, and raise Refusal if the CPU rejects it."""
     probe.run(op, args, _zeros, sized=True)
 
 

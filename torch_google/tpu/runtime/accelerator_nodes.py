@@ -18,7 +18,7 @@ _TWO_DEVICES = frozenset({"0x0027", "0x0076"})
 
 
 def exist() -> bool:
-    """Return whether this machine has device files of TPUs or GPUs."""
+    """Return whether this machine has any device files for TPUs or GPUs."""
     return bool(_chips() or _gpus())
 
 

@@ -18,7 +18,7 @@ from torch_google.tpu.program import host_array, tensor_of
 from torch_google.tpu.runtime import errors, platform
 from torch_google.tpu.runtime.strides import View, read
 
-# Zeros of at least this many bytes are created on the device. Compiling the program that creates
+# Zero-filled arrays of at least this many bytes are created on the device. Compiling the program that creates
 # them takes about 0.2 s.
 _LARGE = 1 << 26
 

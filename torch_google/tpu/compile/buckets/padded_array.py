@@ -121,7 +121,7 @@ def unpacked(scope: SizeScope, flat: jax.Array, dims: Sequence[Dim]) -> PaddedAr
 
 
 def redim(scope: SizeScope, x: PaddedArray, dims: Sequence[Dim]) -> PaddedArray:
-    """Move the non-padding elements, in row-major order, to an array with other dimensions."""
+    """Move the non-padding elements, in row-major order, to an array with different dimensions."""
     dims = normal(dims)
     if x.dims == dims:
         return x

@@ -140,7 +140,7 @@ class SizeScope:
         return extent
 
     def dim(self, size: Any) -> Dim:
-        """Return the `Dim` for a size: a single `Extent`, or none if the size is 1."""
+        """Return the `Dim` for a size. It has one `Extent`, or no extents if the size is 1."""
         expr = self.expr(size)
         return () if expr == 1 else (self.extent(expr),)
 
