@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from sys import getrefcount
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import torch
-from torch._prims_common import make_contiguous_strides_for
 from torch.fx import Node
 
 from torch_google.tpu import dtypes
@@ -39,6 +39,23 @@ from torch_google.tpu.compile.options import Options
 from torch_google.tpu.compile.specialization import OWNERS
 from torch_google.tpu.compile.symbols import is_symbolic
 from torch_google.tpu.lowerings.call_order import CallOrder, call_order
+
+
+@dataclass(frozen=True)
+class _Result:
+    """A new tensor that the program returns. Its sizes and strides are sympy expressions.
+
+    `order` lists its dimensions from the outermost to the innermost in memory. `elements` is the
+    length of its padded array, or None if its layout is the same in every call.
+    """
+
+    position: int
+    sizes: tuple[Any, ...]
+    strides: tuple[Any, ...]
+    order: tuple[int, ...]
+    elements: int | None
+    dtype: torch.dtype
+    device: torch.device
 
 
 class BucketedProgram:
@@ -88,6 +105,7 @@ class BucketedProgram:
         self._orders = [
             (node, self._order(node, position >= loose)) for position, node in self._made
         ]
+        self._results = [self._result(position, node) for position, node in self._made]
         self._returned = list(dict.fromkeys(self._orders))
         self._picked = [self._returned.index(order) for order in self._orders]
         assert options.precision is not None
@@ -147,19 +165,23 @@ class BucketedProgram:
 
     def tensors(self, values: Mapping[Any, int], loose: int) -> list[TensorSpec]:
         """Return the metadata of the new tensors. Raises PaddingRefusal if strides leave gaps."""
+        known: dict[Any, int] = {}
+
+        def value(expr: Any) -> int:
+            if expr not in known:
+                known[expr] = int(number(expr, values))
+            return known[expr]
+
         results = []
-        for index, node in self._made:
-            meta = node.meta["val"]
-            sizes = tuple(int(number(expr_of(size), values)) for size in meta.shape)
-            strides = tuple(int(number(expr_of(step), values)) for step in meta.stride())
-            elements = None
-            if is_symbolic(meta):
-                if index >= loose:
-                    strides = make_contiguous_strides_for(sizes)
-                elif not _lie(sizes, strides, self._order(node, False)):
+        for result in self._results:
+            sizes = tuple(value(expr) for expr in result.sizes)
+            if result.elements is not None and result.position >= loose:
+                strides = _contiguous(sizes)
+            else:
+                strides = tuple(value(expr) for expr in result.strides)
+                if result.elements is not None and not _lie(sizes, strides, result.order):
                     raise PaddingRefusal("a result whose strides leave gaps")
-                elements = self._length(meta.shape)
-            results.append(TensorSpec(sizes, strides, meta.dtype, meta.device, elements))
+            results.append(TensorSpec(sizes, strides, result.dtype, result.device, result.elements))
         return results
 
     def numbers_and_nones(self, values: Mapping[Any, int]) -> list[Any]:
@@ -183,6 +205,18 @@ class BucketedProgram:
                 raise PaddingRefusal("a result on another device")
             if signature.family(node):
                 raise PaddingRefusal("results that share their storage")
+
+    def _result(self, position: int, node: Node) -> _Result:
+        meta = node.meta["val"]
+        return _Result(
+            position,
+            tuple(expr_of(size) for size in meta.shape),
+            tuple(expr_of(step) for step in meta.stride()),
+            self._order(node, False),
+            self._length(meta.shape) if is_symbolic(meta) else None,
+            meta.dtype,
+            meta.device,
+        )
 
     def _length(self, shape: Sequence[Any]) -> int:
         sizes = [int(number(expr_of(size), self.scope.buckets)) for size in shape]
@@ -311,6 +345,14 @@ def _lie(sizes: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> 
             return False
         step *= sizes[axis]
     return True
+
+
+def _contiguous(sizes: Sequence[int]) -> tuple[int, ...]:
+    strides, step = [], 1
+    for size in reversed(sizes):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
 
 
 def _neighbors(signature: GraphSignature) -> list[tuple[Any, ...]]:
