@@ -7,8 +7,11 @@ import argparse
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,24 +19,27 @@ from benchmarks import results
 from benchmarks.size_streams.worker import PEERS, STREAMS
 from benchmarks.tpu_eager.measure import environment
 
+# The number of warm-up steps. In the first steps, compilers may generate code for a single size.
+_WARM = 16
 _BASELINES = {"compile": "inductor"}
 
 
 def main(arguments: list[str]) -> int:
     options = _parse(arguments)
+    peers = [peer for peer in options.peers if peer != "torchax" or options.torchax]
     figures = []
     for stream in options.streams:
-        costs = {peer: _run(peer, stream, options.steps) for peer in options.peers}
-        print(f"\n{stream}: {options.steps} steps after 16 for warm-up, one thread\n")
+        costs = _measure(stream, peers, options.steps, options.torchax)
+        print(f"\n{stream}: {options.steps} steps after {_WARM} for warm-up, one thread\n")
         print("| peer | CPU ms per step | ratio | programs per step | first step, CPU s |")
         print("|---|---|---|---|---|")
         for peer, cost in costs.items():
             baseline = costs.get(_BASELINES.get(peer, "torch"))
-            ratio = cost["mean"] / baseline["mean"] if baseline else None
+            ratio = cost.mean / baseline.mean if baseline else None
             shown = "" if ratio is None else f"{ratio:.2f}"
             print(
-                f"| {peer} | {cost['mean'] * 1e3:.1f} | {shown} | {cost['programs']:.1f} "
-                f"| {cost['first']:.1f} |",
+                f"| {peer} | {cost.mean * 1e3:.1f} | {shown} | {cost.programs:.1f} "
+                f"| {cost.first:.1f} |",
                 flush=True,
             )
             figures.append(
@@ -43,9 +49,9 @@ def main(arguments: list[str]) -> int:
                     peer=_BASELINES.get(peer, "torch") if baseline else None,
                     threads=1,
                     runs=options.steps,
-                    cpu_seconds=cost["mean"],
+                    cpu_seconds=cost.mean,
                     cpu_ratio=ratio,
-                    number=cost["programs"],
+                    number=cost.programs,
                     unit="programs per step",
                 )
             )
@@ -54,21 +60,70 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _run(peer: str, stream: str, steps: int) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.size_streams.worker", peer, stream, str(steps)],
-        env=environment(1),
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return answer
+@dataclass(frozen=True)
+class _Cost:
+    """The CPU seconds of the first step and, on average, of a step after the warm-up.
+
+    `programs` is the number of programs that were compiled per step after the warm-up.
+    """
+
+    first: float
+    mean: float
+    programs: float
+
+
+def _measure(
+    stream: str, peers: Sequence[str], steps: int, torchax: str | None
+) -> dict[str, _Cost]:
+    """Run the steps of a stream, each with all peers in turn. Each peer is a process."""
+    workers: dict[str, subprocess.Popen[str]] = {}
+    try:
+        for peer in peers:
+            workers[peer] = subprocess.Popen(
+                [
+                    torchax if peer == "torchax" and torchax else sys.executable,
+                    *("-m", "benchmarks.size_streams.worker", peer, stream),
+                ],
+                env=environment(1),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        answers = [
+            {peer: _step(peer, worker) for peer, worker in workers.items()}
+            for _ in range(_WARM + steps)
+        ]
+    finally:
+        for worker in workers.values():
+            worker.kill()
+            worker.wait()
+    return {
+        peer: _Cost(
+            answers[0][peer]["cpu"],
+            statistics.fmean(answer[peer]["cpu"] for answer in answers[_WARM:]),
+            (answers[-1][peer]["programs"] - answers[_WARM - 1][peer]["programs"]) / steps,
+        )
+        for peer in peers
+    }
+
+
+def _step(peer: str, worker: subprocess.Popen[str]) -> dict[str, Any]:
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    worker.stdin.write("step\n")
+    worker.stdin.flush()
+    while line := worker.stdout.readline():
+        if line.startswith("{"):
+            answer: dict[str, Any] = json.loads(line)
+            return answer
+    raise SystemExit(f"size_streams: the process of {peer} ended: status {worker.wait()}")
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python3 -m benchmarks.size_streams", description=__doc__)
     parser.add_argument("--streams", nargs="+", choices=STREAMS, default=list(STREAMS))
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=_default_peers())
+    parser.add_argument("--torchax", help="a Python interpreter with torch, JAX and torchax")
     parser.add_argument("--steps", type=int, default=32, help="steps after the warm-up")
     parser.add_argument("--json", type=Path, help="write the results to this file")
     return parser.parse_args(arguments)

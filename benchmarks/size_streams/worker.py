@@ -1,80 +1,102 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one peer on inputs whose sizes keep changing, and print the cost per step as JSON.
+"""Run one peer on inputs whose sizes keep changing. See README.md for the peers.
 
-A peer is one of the implementations that the benchmark compares. A stream is a series of steps.
+Usage: `python3 -m benchmarks.size_streams.worker PEER STREAM`. A stream is a series of steps, each
+with a new size. A step of `train` is a forward and backward pass with a longer sequence. A step of
+`generate` generates one token, which extends the KV cache.
 
-Usage: `python3 -m benchmarks.size_streams.worker PEER STREAM STEPS`. A step of the `train` stream
-is a forward and backward pass with a new sequence length. A step of `generate` generates one token,
-which extends the KV cache.
+For each line on standard input, the worker performs one step and prints a JSON object: the CPU time
+and wall time in seconds, the number of programs compiled so far, and the step's result.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
-import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
 from benchmarks.size_streams.model import VOCABULARY, Llama
+from benchmarks.tpu_eager.torchax_peer import overloads_that_are_gone
 
-# The number of warm-up steps. In the first steps, compilers may generate code for a single size.
-WARM = 16
-PEERS = ("torch", "inductor", "strict", "fused", "compiled", "compile")
+PEERS = ("torch", "inductor", "torchax", "strict", "fused", "compiled", "compile")
 
 
 def main(argv: list[str]) -> int:
-    peer, stream, steps = argv[0], argv[1], int(argv[2])
+    peer, stream = argv
     torch.manual_seed(0)
+    run = _torchax(stream) if peer == "torchax" else _torch(peer, stream)
+    device = "cpu" if peer in ("torch", "inductor", "torchax") else "tpu"
+    for _ in sys.stdin:
+        cpu, wall = time.process_time(), time.perf_counter()
+        value = next(run)
+        cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+        answer = {"cpu": cpu, "wall": wall, "programs": _programs(device), "value": value}
+        print(json.dumps(answer), flush=True)
+    return 0
+
+
+def _torch(peer: str, stream: str) -> Iterator[float]:
+    """Return the stream, run by torch on the CPU or on tpu."""
     device = "cpu" if peer in ("torch", "inductor") else "tpu"
-    begin = time.process_time()
     if device == "tpu":
         from torch_google.tpu import autoload
 
         autoload()
-        torch.tpu.set_cpu_kernels(peer in ("strict", "fused"))
+        torch.tpu.set_cpu_kernels(peer != "compiled")
         torch.tpu.set_eager_mode("fused" if peer == "fused" else "strict")
     model: Any = Llama().to(device)
     if peer in ("inductor", "compile"):
         model = torch.compile(model, dynamic=True)
-    run = STREAMS[stream](model, device)
-    next(run)
-    first = time.process_time() - begin
-    costs, programs = [], 0
-    for step in range(WARM + steps):
-        if step == WARM:
-            programs = _programs(device)
-        begin, wall = time.process_time(), time.perf_counter()
-        value = next(run)
-        costs.append((time.process_time() - begin, time.perf_counter() - wall))
-    measured = costs[WARM:]
-    answer = {
-        "first": first,
-        "cpu": statistics.median(cost[0] for cost in measured),
-        "wall": statistics.median(cost[1] for cost in measured),
-        "mean": statistics.fmean(cost[0] for cost in measured),
-        "programs": (_programs(device) - programs) / steps,
-        "value": value,
-    }
-    print(json.dumps(answer))
-    return 0
+    return STREAMS[stream](model, device)
+
+
+def _torchax(stream: str) -> Iterator[float]:
+    """Yield the results of the stream, run by torchax with a jitted model or gradient."""
+    with overloads_that_are_gone():
+        torchax: Any = import_module("torchax")
+        environment = torchax.default_env()
+    interop: Any = import_module("torchax.interop")
+    with environment:
+        model = Llama().to("jax")
+        if stream == "generate":
+            yield from generate(interop.JittableModule(model), "jax")
+        else:
+            yield from _train_torchax(model, interop)
+
+
+def _train_torchax(model: Any, interop: Any) -> Iterator[float]:
+    parameters = {name: value.detach() for name, value in model.named_parameters()}
+
+    def loss(values: dict[str, Any], tokens: Any) -> Any:
+        logits = torch.func.functional_call(model, values, (tokens,))[0]
+        return F.cross_entropy(logits.flatten(0, 1), tokens.flatten())
+
+    step = interop.jax_jit(interop.jax_value_and_grad(loss))
+    for length in itertools.count(16):
+        value, _ = step(parameters, _sequence(length, "jax"))
+        yield float(value.item())
 
 
 def train(model: Any, device: str) -> Iterator[float]:
     """Train with a sequence that is one token longer in each step, and yield the losses."""
-    length = 16
-    while True:
-        tokens = (torch.arange(2 * length) % VOCABULARY).reshape(2, length).to(device)
+    for length in itertools.count(16):
+        tokens = _sequence(length, device)
         loss = F.cross_entropy(model(tokens)[0].flatten(0, 1), tokens.flatten())
         loss.backward()
         for parameter in model.parameters():
             parameter.grad = None
         yield loss.item()
-        length += 1
+
+
+def _sequence(length: int, device: str) -> torch.Tensor:
+    return (torch.arange(2 * length) % VOCABULARY).reshape(2, length).to(device)
 
 
 @torch.no_grad()
