@@ -31,15 +31,15 @@ def main(arguments: list[str]) -> int:
     for stream in options.streams:
         costs = _measure(stream, peers, options.steps, options.torchax)
         print(f"\n{stream}: {options.steps} steps after {_WARM} for warm-up, one thread\n")
-        print("| peer | CPU ms per step | ratio | programs per step | first step, CPU s |")
-        print("|---|---|---|---|---|")
+        print("| peer | CPU ms per step | ratio | programs per step | first step, CPU s | note |")
+        print("|---|---|---|---|---|---|")
         for peer, cost in costs.items():
             baseline = costs.get(_BASELINES.get(peer, "torch"))
             ratio = cost.mean / baseline.mean if baseline else None
             shown = "" if ratio is None else f"{ratio:.2f}"
             print(
                 f"| {peer} | {cost.mean * 1e3:.1f} | {shown} | {cost.programs:.1f} "
-                f"| {cost.first:.1f} |",
+                f"| {cost.first:.1f} | {_note(cost, baseline)} |",
                 flush=True,
             )
             figures.append(
@@ -53,6 +53,7 @@ def main(arguments: list[str]) -> int:
                     cpu_ratio=ratio,
                     number=cost.programs,
                     unit="programs per step",
+                    note=_note(cost, baseline),
                 )
             )
     if options.json:
@@ -62,14 +63,22 @@ def main(arguments: list[str]) -> int:
 
 @dataclass(frozen=True)
 class _Cost:
-    """The CPU seconds of the first step and, on average, of a step after the warm-up.
+    """The CPU seconds of the first step, and the mean and median of those after the warm-up.
 
     `programs` is the number of programs that were compiled per step after the warm-up.
     """
 
     first: float
     mean: float
+    median: float
     programs: float
+
+
+def _note(cost: _Cost, baseline: _Cost | None) -> str:
+    """Return what the median adds: a step that compiles a program has a large share of the mean."""
+    if baseline is None:
+        return "mean"
+    return f"mean; the median step is {cost.median / baseline.median:.2f} of the peer's"
 
 
 def _measure(
@@ -101,6 +110,7 @@ def _measure(
         peer: _Cost(
             answers[0][peer]["cpu"],
             statistics.fmean(answer[peer]["cpu"] for answer in answers[_WARM:]),
+            statistics.median(answer[peer]["cpu"] for answer in answers[_WARM:]),
             (answers[-1][peer]["programs"] - answers[_WARM - 1][peer]["programs"]) / steps,
         )
         for peer in peers
