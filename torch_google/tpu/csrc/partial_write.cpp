@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "torch_google/tpu/csrc/allocator.h"
@@ -50,7 +51,14 @@ bool PartialWrite::run(const Program& program, const Call& call) {
     return false;
   }
   const NoCollection quiet;
-  const auto arrival = std::make_shared<Arrival>([] {});
+  // A signal handler or callback in this thread would wait forever.
+  const auto arrival =
+      std::make_shared<Arrival>([writer = std::this_thread::get_id()] {
+        TORCH_CHECK(std::this_thread::get_id() != writer,
+                    "tpu: a tensor was read while an operator of the same "
+                    "thread was writing to it, as by a signal handler. Read it "
+                    "after the operator");
+      });
   owned[input_] = Ref();
   Ref old(box.take(arrival));
   if (!old.get()) {
@@ -59,20 +67,24 @@ bool PartialWrite::run(const Program& program, const Call& call) {
   arguments[input_ + 1] = old.get();
   try {
     Ref error;
-    const Ref array = state_ == trial ? attempt(arguments, old, error)
-                                      : this->call(arguments, error);
+    const bool is_first = state_ == trial;
+    const Ref array = is_first ? attempt(arguments, old, error)
+                               : this->call(arguments, error);
     if (array.get()) {
       put(box, arrival, array);
       count_in_place_write();
-    } else if (is_deleted(old.get())) {
-      throw_again(error.get());
+    } else if (error.get() && is_deleted(old.get())) {
+      PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())),
+                      error.get());
+      explain(program.name());
     } else {
       put(box, arrival, old);
-      state_ = state_ == trial ? failed : state_;
+      state_ = is_first ? failed : state_;
     }
-    // Throw an interruption, such as Ctrl-C. Ignore an error, because the
-    // program itself may need less memory.
-    if (error.get() && PyObject_IsInstance(error.get(), PyExc_Exception) == 0) {
+    // Throw the exception of a signal handler, such as Ctrl-C. Ignore an error
+    // of the run, because the program itself may succeed.
+    if (error.get() &&
+        (is_first || PyObject_IsInstance(error.get(), PyExc_Exception) == 0)) {
       throw_again(error.get());
     }
     return array.get() != nullptr;
@@ -113,8 +125,10 @@ Ref PartialWrite::attempt(const c10::SmallVectorImpl<PyObject*>& arguments,
 
 Ref PartialWrite::call(const c10::SmallVectorImpl<PyObject*>& arguments,
                        Ref& error) const {
+  // Another thread may replace function_ during the run.
+  const Ref function = Ref::borrow(function_.get());
   const Ref arrays(PyObject_Vectorcall(
-      function_.get(), arguments.data() + 1,
+      function.get(), arguments.data() + 1,
       (arguments.size() - 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
   if (!arrays.get()) {
     error = caught();

@@ -42,14 +42,13 @@ class PartialWrite {
   // program does not read through another input.
   bool is_suitable(const Program& program, const Call& call) const;
   bool is_compiled(const Program& program);
-  // Runs the variant. Returns the storage's new value, or null if the run
-  // failed. In both cases, `error` may be set: to the exception that the run
-  // raised, or to one that a signal handler raised. `arguments` has the same
-  // format as in Program::call().
+  // Runs the variant. Returns the storage's new value, or null and the error if
+  // the run failed. `arguments` has the same format as in Program::call().
   Ref call(const c10::SmallVectorImpl<PyObject*>& arguments, Ref& error) const;
   // Runs the variant for the first time. If the run fails, sets `old` to the
   // storage's old value, of which Python kept a copy. Later runs do not need
   // that protection, because they need no more memory than the first one.
+  // `error` is set if a signal handler raised an exception.
   Ref attempt(const c10::SmallVectorImpl<PyObject*>& arguments, Ref& old,
               Ref& error);
 

@@ -200,6 +200,29 @@ def test_a_variant_that_fails_loses_nothing(monkeypatch: pytest.MonkeyPatch, del
     assert torch.tpu.metrics().in_place == 0
 
 
+def test_a_read_during_the_write_in_the_same_thread_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = _start("tpu")
+    errors = []
+
+    class Program:
+        def __call__(self, *_: Any) -> Any:
+            try:
+                x[0, 0].item()  # as a signal handler might
+            except RuntimeError as error:
+                errors.append(str(error))
+            raise jax.errors.JaxRuntimeError("a test")
+
+        def memory_analysis(self) -> None:
+            return None
+
+    monkeypatch.setattr(CompiledOp, "donating", lambda *_: Program())
+    for value in range(_CALLS):
+        x[51:55].fill_(float(value))
+        assert x[54, 511].item() == value
+    assert len(errors) == 1
+    assert "was read while an operator of the same thread was writing to it" in errors[0]
+
+
 def test_an_error_of_the_compiler_leaves_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> Any:
         raise RuntimeError("no memory for this program")
