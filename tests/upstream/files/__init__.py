@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A PAR that runs torch's own test files, which it takes from the source that the build compiles."""
+"""A PAR that runs torch's own test files, from the source tree that the build compiles."""

@@ -18,8 +18,8 @@ from torch_google.tpu.program import host_array, tensor_of
 from torch_google.tpu.runtime import errors, platform
 from torch_google.tpu.runtime.strides import View, read
 
-# Zero-filled arrays of at least this many bytes are created on the device. Compiling the program that creates
-# them takes about 0.2 s.
+# Zero-filled arrays of at least this many bytes are created on the device. Compiling the program
+# that creates them takes about 0.2 s.
 _LARGE = 1 << 26
 
 
