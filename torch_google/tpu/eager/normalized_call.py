@@ -80,7 +80,7 @@ class NormalizedCall:
             dtypes.check(view.dtype, platform.name())
 
     def _with_dtype(self, args: list[Any]) -> list[Any]:
-        """Return the arguments. A missing dtype= is set to that of the tensor that is written to."""
+        """Return the arguments. Set a missing dtype= to that of the tensor to be written to."""
         target = args[self.pure.written[0]]
         return [
             target.dtype if argument.name == "dtype" and value is None else value
