@@ -279,7 +279,7 @@ void Box::resize(size_t bytes) {
   }
   // Destroyed after everything is set, because destructors may run other code.
   std::vector<Ref> replaced;
-  while (has_shape() && !is_blank()) {
+  while (has_shape() && (value_ || writer_ || arrival_)) {
     const auto kept =
         bytes % c10::elementSize(dtype) == 0 ? dtype : c10::ScalarType::Byte;
     const auto elements = static_cast<int64_t>(bytes / c10::elementSize(kept));
@@ -295,8 +295,8 @@ void Box::resize(size_t bytes) {
       break;
     }
   }
-  if (is_blank()) {
-    // The storage is unwritten, so the next tensor that uses it sets the shape.
+  if (!value_ && !writer_ && !arrival_) {
+    // The storage has no value, so the next tensor that uses it sets the shape.
     dtype = c10::ScalarType::Undefined;
     shape.clear();
     sharding_ = kOneDevice;

@@ -42,14 +42,6 @@ at::Tensor arrived_values(const Box& box) {
   return is_on_host ? arrival->storage(box.output()) : at::Tensor();
 }
 
-// The values of a box as flat host memory, which must not be written to. The
-// box keeps them in `arrival`, or in `array` if `values` is a copy.
-struct HostValues {
-  at::Tensor values;
-  std::shared_ptr<Arrival> arrival;
-  Ref array;
-};
-
 // The box keeps its values in the returned memory until a program needs them,
 // unless other code may use the memory of its array.
 HostValues host_values(Box& box) {
@@ -292,6 +284,7 @@ void HostCall::move_arguments(bool in_place) {
   written_.clear();
   read_.clear();
   copies_.clear();
+  sources_.clear();
   for (size_t i = 0; i < arguments_.size(); ++i) {
     const auto* alias = schema_.arguments()[i].alias_info();
     mine_.push_back(moved(arguments_[i], alias && alias->isWrite()));
@@ -338,6 +331,15 @@ bool HostCall::has_valid_indices() const {
   if (!target || !index || !dimension || index->scalar_type() != at::kLong ||
       *dimension < -target->dim() || *dimension >= target->dim()) {
     return false;
+  }
+  const bool is_aliased =
+      std::any_of(copies_.begin(), copies_.end(), [&](const Copy& copy) {
+        return std::count_if(read_.begin(), read_.end(), [&](const auto& read) {
+                 return read.is_same(copy.values);
+               }) > 1;
+      });
+  if (is_aliased) {
+    return false;  // the kernel could overwrite an index before it is checked
   }
   const int64_t size = target->size(*dimension);
   const at::Tensor values = index->contiguous();
@@ -407,12 +409,25 @@ at::Tensor HostCall::on_host(const at::Tensor& tensor, bool is_written) {
   if (copied != copies_.end()) {
     values = copied->values;
   } else {
-    HostValues read = host_values(box);
+    const auto earlier =
+        std::find_if(sources_.begin(), sources_.end(),
+                     [&](const auto& source) { return source.first == &box; });
+    // If the tensor is also an input, keep the values that were read then:
+    // is_up_to_date() must notice if another thread has replaced them.
+    HostValues read;
+    if (earlier != sources_.end()) {
+      read = std::move(earlier->second);
+      sources_.erase(earlier);
+    } else {
+      read = host_values(box);
+    }
     const bool in_place = in_place_ && read.arrival;
     values = is_written && !in_place ? read.values.clone() : read.values;
     if (is_written) {
       copies_.push_back({&box, values, std::move(read.arrival),
                          std::move(read.array), in_place});
+    } else {
+      sources_.emplace_back(&box, std::move(read));
     }
   }
   at::Tensor mine = over(values.storage(), tensor);

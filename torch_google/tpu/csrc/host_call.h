@@ -24,6 +24,14 @@ enum class InPlace : long { never, pointwise, indexed };
 bool is_same_view(const at::Tensor& a, const at::Tensor& b);
 const c10::StorageImpl* storage_of(const at::Tensor& tensor);
 
+// The values of a box as flat host memory, which must not be written to. The
+// box keeps them in `arrival`, or in `array` if `values` is a copy.
+struct HostValues {
+  at::Tensor values;
+  std::shared_ptr<Arrival> arrival;
+  Ref array;
+};
+
 // The caller must hold the GIL.
 class HostCall {
  public:
@@ -95,6 +103,8 @@ class HostCall {
   std::vector<at::Tensor> read_;
   std::vector<std::pair<at::Tensor, at::Tensor>> written_;
   std::vector<Copy> copies_;
+  // The values that the kernel only reads.
+  std::vector<std::pair<Box*, HostValues>> sources_;
   std::vector<at::Tensor> results_;
   std::vector<at::Tensor> created_;
 };

@@ -18,6 +18,8 @@ namespace {
 constexpr size_t kMinStorageBytes = 256 << 10;
 // Compile the variant for the call that repeats the program so many times.
 constexpr uint32_t kCallsBeforeDonation = 8;
+// Never run a variant again after so many failures.
+constexpr uint32_t kMostFailures = 8;
 
 uint64_t written_in_place = 0;
 
@@ -27,6 +29,16 @@ void put(Box& box, const std::shared_ptr<Arrival>& arrival, const Ref& array) {
   arrival->deliver_arrays({shared_object(Ref::borrow(array.get()).give())});
   if (box.arrival() == arrival) {
     box.store(Ref::borrow(array.get()).give());
+  }
+}
+
+// Returns whether an array certainly has its buffer.
+bool is_intact(const Ref& array) {
+  try {
+    return !is_deleted(array.get());
+  } catch (const std::exception&) {
+    PyErr_Clear();
+    return false;
   }
 }
 
@@ -79,7 +91,7 @@ bool PartialWrite::run(const Program& program, const Call& call) {
       explain(program.name());
     } else {
       put(box, arrival, old);
-      state_ = is_first ? failed : state_;
+      state_ = is_first || ++failures_ == kMostFailures ? failed : state_;
     }
     // Throw the exception of a signal handler, such as Ctrl-C. Ignore an error
     // of the run, because the program itself may succeed.
@@ -89,7 +101,17 @@ bool PartialWrite::run(const Program& program, const Call& call) {
     }
     return array.get() != nullptr;
   } catch (...) {
-    arrival->fail(std::current_exception());
+    if (is_intact(old)) {
+      put(box, arrival, old);
+    } else if (arrival->fail(std::current_exception())) {
+      // Let the box store the error instead of the arrival, which must not be
+      // destroyed under a lock.
+      try {
+        box.value(Reason::strict);
+      } catch (const std::exception&) {
+        PyErr_Clear();
+      }
+    }
     throw;
   }
 }

@@ -55,6 +55,7 @@ class PartialWrite {
   const size_t input_;
   State state_ = counting;
   uint32_t uses_ = 0;
+  uint32_t failures_ = 0;
   Ref function_;
   size_t scratch_ = 0;
 };

@@ -86,22 +86,28 @@ class CompiledOp:
 
         Returns None if the variant cannot be compiled; then the program itself must run.
         """
+        try:
+            with as_a_kernel():
+                executable = self._donating(position)
+                compiler.scratch(executable)
+                return executable
+        except Exception as error:  # noqa: BLE001 - the program itself still works
+            _log.info("tpu: %s: the donating variant was not compiled: %s", self.name, error)
+            return None
+
+    def _donating(self, position: int) -> jax.stages.Compiled:
         fingerprint = f"{self.fingerprint} donated {position}"
         devices = self.body.devices
         stored = compiler.find_entry(fingerprint, devices)
         entry = stored and compiler.load_entry(stored)
         if entry is not None and entry.executable is not None:
             return entry.executable
-        try:
-            return compiler.compiled(
-                self.name,
-                lambda: self.body.donating(position),
-                fingerprint=fingerprint,
-                on=devices,
-            )
-        except RuntimeError as error:  # this includes CacheMissError and OutOfMemoryError
-            _log.info("tpu: %s: the donating variant was not compiled: %s", self.name, error)
-            return None
+        return compiler.compiled(
+            self.name,
+            lambda: self.body.donating(position),
+            fingerprint=fingerprint,
+            on=devices,
+        )
 
 
 class Body:

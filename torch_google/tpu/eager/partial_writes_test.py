@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -198,6 +199,56 @@ def test_a_variant_that_fails_loses_nothing(monkeypatch: pytest.MonkeyPatch, del
         reference[21:25].fill_(float(value))
         assert torch.equal(x.cpu(), reference)
     assert torch.tpu.metrics().in_place == 0
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_an_exception_before_the_first_run_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    x = _start("tpu")
+    raised = []
+    row = 61 if error is KeyboardInterrupt else 81  # two programs, each with its own first run
+
+    def array(values: Any) -> Any:
+        if not raised:
+            raised.append(True)
+            raise error
+        return np.asarray(values).copy()
+
+    monkeypatch.setattr("torch_google.tpu.fused.fusion.np", SimpleNamespace(array=array))
+    for value in range(_CALLS):
+        try:
+            x[row : row + 4].fill_(float(value))
+        except KeyboardInterrupt:
+            assert error is KeyboardInterrupt
+            x[row : row + 4].fill_(float(value))
+        assert x[row + 3, 511].item() == value
+        assert x[row + 4, 0].item() == pytest.approx(_start("cpu")[row + 4, 0].item())
+    assert raised
+
+
+def test_an_unexpected_error_in_the_variant_leaves_the_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("torch_google.tpu.program.fenced", lambda _: 1 / 0)
+    x = _start("tpu")
+    for value in range(_CALLS):
+        x[71:75].fill_(float(value))
+        assert x[74, 511].item() == value
+    assert torch.tpu.metrics().in_place == 0
+
+
+def test_kernels_do_not_overwrite_their_own_index() -> None:
+    torch.tpu.set_cpu_kernels(True)
+    try:
+        other = torch.tensor([0, 9, 1, 9, 2, 9], device="tpu")[::2]
+        base = torch.tensor([0, 7, 1, 7, 2, 7], device="tpu")
+        for _ in range(3):
+            torch.zeros(6, dtype=torch.int64, device="tpu")[::2].index_fill_(0, other, 100)
+        base[::2].index_fill_(0, base[::2], 100)
+        assert base.tolist() == [100, 7, 100, 7, 100, 7]
+    finally:
+        torch.tpu.set_cpu_kernels(False)
 
 
 def test_a_read_during_the_write_in_the_same_thread_fails(monkeypatch: pytest.MonkeyPatch) -> None:

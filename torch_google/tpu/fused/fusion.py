@@ -67,7 +67,11 @@ def attempt(
     runs out of memory destroys them. The second returned value is None or an exception raised by a
     signal handler, such as KeyboardInterrupt. The caller must raise it after storing the values.
     """
-    saved = {index: np.array(arguments[index]) for index in donated}
+    try:
+        saved = {index: np.array(arguments[index]) for index in donated}
+    except MemoryError as error:
+        _warn_of(error)
+        return arguments, None
     results: tuple[Any, ...] | None = None
     interruption: BaseException | None = None
     try:
