@@ -206,7 +206,7 @@ def test_an_exception_before_the_first_run_loses_nothing(
     monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
 ) -> None:
     x = _start("tpu")
-    raised = []
+    raised: list[bool] = []
     row = 61 if error is KeyboardInterrupt else 81  # two programs, each with its own first run
 
     def array(values: Any) -> Any:
