@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pending results of one collective, which a background thread delivers.
+// The pending values of boxes (box.h): the results of one collective, which a
+// background thread delivers, or of a program that overwrites its argument.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -106,7 +106,7 @@ class Box {
   void expect(std::shared_ptr<Arrival> arrival, size_t output,
               std::vector<Ref>& replaced);
   void expect(std::shared_ptr<Arrival> arrival, size_t output);
-  // Returns the collective that computes the value, or null.
+  // Returns the arrival that delivers the value, or null.
   const std::shared_ptr<Arrival>& arrival() const { return arrival_; }
   size_t output() const { return output_; }
   // Returns whether the box reads as zeros because it was never written to.

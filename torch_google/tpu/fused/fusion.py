@@ -63,6 +63,8 @@ def attempt(
 ) -> tuple[tuple[Any, ...] | list[Any], BaseException | None]:
     """Run a program for the first time. Return its results or, if it failed, its arguments.
 
+    The program is a fused one, or a variant that writes to a storage in place (partial_write.cpp).
+
     The donated arguments are saved on the host until all results are ready, because a program that
     runs out of memory destroys them. The second returned value is None or an exception raised by a
     signal handler, such as KeyboardInterrupt. The caller must raise it after storing the values.
@@ -100,7 +102,9 @@ def attempt(
 
 def _warn_of(error: Exception) -> None:
     _log.warning(
-        "tpu: a fused program failed: %s. Its operators run one by one from now on",
+        "tpu: a program that donates its inputs failed: %s: %s. Its operators run without it from "
+        "now on",
+        type(error).__name__,
         str(error).strip().partition("\n")[0],
     )
 
