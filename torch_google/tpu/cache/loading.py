@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax._src.interpreters.pxla import UnloadedMeshExecutable
+from jax._src.lax.linalg import initialize_lapack
 from jax._src.layout import Layout
 from jax._src.lib import xla_client
 from jax._src.stages import ArgInfo
@@ -34,6 +35,9 @@ _DESCRIBED = frozenset(
 )
 # Fields that can be dropped, because only error messages and profiling use them.
 _DISPENSABLE = frozenset({"all_args_info", "pgle_profiler"})
+# The start of the names of the LAPACK functions that a program for the CPU calls. JAX initializes
+# these functions only when it lowers such a program. A loaded program would call null pointers.
+_LAPACK = b"lapack_"
 
 
 def describe(compiled: jax.stages.Compiled) -> tuple[Any, bytes]:
@@ -111,6 +115,8 @@ def load(description: Any, code: bytes, devices: Sequence[jax.Device]) -> jax.st
         raise ValueError("its description has lists of different lengths")
     client = devices[0].client
     device_list = jax._src.lib.xla_client.DeviceList(tuple(devices))
+    if _LAPACK in code:
+        initialize_lapack()
     executable = client.deserialize_executable(
         code, executable_devices=device_list, compile_options=_options(devices)
     )

@@ -150,6 +150,58 @@ def test_a_program_for_one_device_is_loaded_on_another(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", _TWO_DEVICES], env=environment, check=True, timeout=240)
 
 
+_LINEAR_ALGEBRA = """
+import sys
+import torch
+from torch_google.tpu import autoload
+autoload()
+
+x = torch.tensor([[4.0, 1.0], [1.0, 3.0]]).to("tpu")
+cases = {
+    "cholesky": torch.linalg.cholesky,
+    "eigh": torch.linalg.eigh,
+    "eig": torch.linalg.eig,
+    "geqrf": torch.geqrf,
+    "qr": torch.linalg.qr,
+    "solve": lambda x: torch.linalg.solve(x, x),
+    "solve_triangular": lambda x: torch.linalg.solve_triangular(x, x, upper=True),
+    "svd": torch.linalg.svd,
+}
+results = cases[sys.argv[1]](x)
+for result in results if isinstance(results, tuple) else (results,):
+    print(result.tolist())
+print(torch.tpu.metrics().compiles)
+"""
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "svd",
+        *(
+            pytest.param(case, marks=pytest.mark.full)
+            for case in ("cholesky", "eigh", "eig", "geqrf", "qr", "solve", "solve_triangular")
+        ),
+    ],
+)
+def test_loaded_linear_algebra_runs(tmp_path: Path, case: str) -> None:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "TORCH_TPU_COMPILE_CACHE": str(tmp_path),
+        "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
+    }
+    program = [sys.executable, "-c", _LINEAR_ALGEBRA, case]
+    first, second = (
+        subprocess.run(
+            program, env=environment, check=True, timeout=240, stdout=subprocess.PIPE, text=True
+        ).stdout.split("\n")[:-1]
+        for _ in range(2)
+    )
+    assert first[:-1] == second[:-1] != []
+    assert int(first[-1]) > int(second[-1]) == 0
+
+
 @pytest.mark.full
 def test_a_path_that_is_a_file_costs_time_and_one_warning(
     tmp_path: Path, filled: tuple[Path, _Done]
