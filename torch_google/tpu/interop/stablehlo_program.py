@@ -12,6 +12,7 @@ import jax
 import torch
 from jax import export
 from jax._src.interpreters.mlir import make_ir_context
+from jax._src.lib import _jax
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import func, stablehlo
 
@@ -162,14 +163,21 @@ def _exported(
         ordered_effects=(),
         unordered_effects=(),
         disabled_safety_checks=(),
-        mlir_module_serialized=stablehlo.serialize_portable_artifact_str(
-            text, stablehlo.get_current_version()
-        ),
+        mlir_module_serialized=_serialized(text),
         calling_convention_version=export.maximum_supported_calling_convention_version,
         module_kept_var_idx=tuple(range(len(inputs))),
         uses_global_constants=False,
         _get_vjp=None,
     )
+
+
+def _serialized(text: str) -> bytes:
+    with make_ir_context():
+        # Exported linear algebra has attributes of the sdy dialect, which StableHLO's own function
+        # for text does not know.
+        return _jax.mlir.serialize_portable_artifact(
+            ir.Module.parse(text), stablehlo.get_current_version(), True
+        )
 
 
 def _list(types: Sequence[TensorType]) -> str:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
@@ -20,6 +25,28 @@ def test_an_exported_module_runs() -> None:
     for _ in range(2):
         (y,) = program(*weights, x.to("tpu"))
         torch.testing.assert_close(y.cpu(), module(x))
+
+
+_LOADING = """
+import sys, torch
+from torch_google.tpu import autoload, load_stablehlo
+autoload()
+q, r = load_stablehlo(open(sys.argv[1]).read())(torch.tensor([[3.0, 1.0], [4.0, 2.0]]).to("tpu"))
+torch.testing.assert_close((q @ r).cpu(), torch.tensor([[3.0, 1.0], [4.0, 2.0]]))
+"""
+
+
+def test_another_process_runs_linear_algebra(tmp_path: Path) -> None:
+    text = export_stablehlo(torch.linalg.qr, (torch.ones(2, 2),))
+    file = tmp_path / "qr.mlir"
+    file.write_text(text, encoding="utf-8")
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
+    }
+    program = [sys.executable, "-c", _LOADING, str(file)]
+    subprocess.run(program, env=environment, check=True, timeout=240)
 
 
 def test_dtypes_and_several_results() -> None:
