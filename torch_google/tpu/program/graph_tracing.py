@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,10 @@ from torch_google.tpu.program.decompositions import Decompositions, decompositio
 from torch_google.tpu.program.functional_form import declared, functional_of
 from torch_google.tpu.program.number import BakedNumber, Number
 from torch_google.tpu.release import prepare_symbols
+
+# While torch.fx traces, it patches nn.Module, and it keeps the patches in a global variable. If two
+# threads traced at the same time, one would fail, and nn.Module could stay patched.
+_TRACING = threading.RLock()
 
 
 class HostRead(NotImplementedError):
@@ -145,11 +150,14 @@ def name_of(op: OpOverload | Callable[..., Any]) -> str:
 def _decomposed(
     function: Callable[..., Any], values: Sequence[Any], table: Decompositions
 ) -> GraphModule:
-    return make_fx(function, decomposition_table=table, _error_on_data_dependent_ops=True)(*values)
+    tracer = make_fx(function, decomposition_table=table, _error_on_data_dependent_ops=True)
+    with _TRACING:
+        return tracer(*values)
 
 
 def _pure(graph: GraphModule, values: Sequence[Any]) -> GraphModule:
-    return make_fx(torch.func.functionalize(graph))(*values)
+    with _TRACING:
+        return make_fx(torch.func.functionalize(graph))(*values)
 
 
 def _leave_out_writes(pure: GraphModule) -> None:
