@@ -242,7 +242,9 @@ def _judge(
     return Row(test.file, test.name, verdict, reason, test.use)
 
 
-# Matches a number. Errors count as equal if they differ only in numbers and device names.
+# Matches a printed tensor and the rest of the reason, because printed tensors differ in width.
+_TENSOR = re.compile(r"tensor\(\[.*", re.DOTALL)
+# Matches a number. Errors count as equal if they differ only in numbers, tensors and device names.
 _VARIABLE = re.compile(r"[-+]?\d[\d.]*(e[-+]\d+)?")
 
 
@@ -251,4 +253,4 @@ def _same_error(one: str, other: str) -> bool:
 
 
 def _general(reason: str) -> str:
-    return " ".join(_VARIABLE.sub("0", reason.replace("tpu", "cpu")).split())
+    return " ".join(_VARIABLE.sub("0", _TENSOR.sub("", reason.replace("tpu", "cpu"))).split())

@@ -32,6 +32,16 @@ def _ran(folder: Path, test: str, device: str, outcome: Outcome, reason: str = "
         ((_FAILED, "AttributeError: x"), (_FAILED, "AttributeError: y"), Verdict.FAILED),
         ((_FAILED, "ValueError: on tpu"), (_FAILED, "ValueError: on cpu"), Verdict.OTHER_RELEASE),
         ((_FAILED, "E: [[-0.1,  2.5]"), (_FAILED, "E: [[3.0, -1e-05]"), Verdict.OTHER_RELEASE),
+        (
+            (_FAILED, "E: f, with tensor([ 1., -2.], device='tpu:0'), 1"),
+            (_FAILED, "E: f, with tensor([1., 2.]), 1"),
+            Verdict.OTHER_RELEASE,
+        ),
+        (
+            (_FAILED, "E: f, with tensor([1.])"),
+            (_FAILED, "E: g, with tensor([1.])"),
+            Verdict.FAILED,
+        ),
     ],
 )
 def test_the_same_error_on_the_cpu_excuses_a_failure(
