@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reduce a program that shows a difference to as few lines as possible."""
+"""Reduce a program that gives wrong results to as few lines as possible."""
 
 from __future__ import annotations
 

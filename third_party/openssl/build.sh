@@ -76,7 +76,8 @@ perl ./Configure linux-x86_64 --prefix=/usr --openssldir=/etc/ssl \
   CFLAGS="-O1 -fPIC -w" > "$log" 2>&1 || fail Configure
 "$make" -j2 build_generated > "$log" 2>&1 || fail "make build_generated"
 
-# Compiles most files with few clang processes, and precompiles the headers that most files include.
+# Compiles most files in batches, with only a few clang processes, and precompiles the headers that
+# most files include.
 # Files that include bio_local.h cannot use the precompiled headers, because bio_local.h must come
 # before openssl/bio.h.
 compile_together() {

@@ -6,8 +6,8 @@
     third_party/pypi/update.py --upgrade           upgrade everything
     third_party/pypi/update.py --upgrade numpy     upgrade one package
 
-In another workspace, resolve its NAME.in to NAME.lock.json, without changing the versions of
-torch_google's locks:
+From another workspace, this command resolves that workspace's NAME.in to NAME.lock.json. Packages
+that torch_google's locks pin keep their versions:
 
     bazel run @torch_google//third_party/pypi:update -- requirements.in
     bazel run @torch_google//third_party/pypi:update -- --upgrade=einops requirements.in

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build-time code of the wheel rules. Released code does not import it."""
+"""Build-time code for the wheel rules. Released code does not import it."""

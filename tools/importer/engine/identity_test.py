@@ -36,7 +36,7 @@ def _lines(words: str) -> Lines:
 
 
 def _verdict(story: Story) -> str:
-    """Return `stop` or `right`, or else a description of the error."""
+    """Return `stop` for a conflict, `right` for a correct merge, or else what is wrong."""
     result = merged(story)
     if result.outcome.stops:
         return "stop"

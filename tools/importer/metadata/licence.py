@@ -56,7 +56,7 @@ def check_licence(
     messages show how `new` differs from it. If the origin of `new` never contains a licence file,
     that file's record is kept. A file that no earlier origin could contain is recorded, and
     reported as new. `paths` are the paths of the licence files in upstream's repository, even if an
-    origin uses others.
+    origin, such as a Debian source package, has them elsewhere.
     """
     old, new = whole(old) if old else None, whole(new)
     digests = dict(recorded.digests) if recorded else {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wait until ranks of sum.py, started with wait-with-pid-in=DIR, are waiting."""
+"""Wait until the ranks of sum.py, started with wait-with-pid-in=DIR, have begun to wait."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def run(op: OpOverload, args: list[Any]) -> list[Any]:
     device = tensors[0].device if tensors else torch.device("tpu", torch.tpu.current_device())
     written = _tensors([args[index] for index in _written(op)])
     uses = Counter(_storage(tensor) for tensor in tensors)
-    # All arguments that view a written storage must share one CPU copy of it.
+    # If the operator writes to a storage, all arguments that alias it must share one CPU copy.
     shared = {
         storage: storage_to_host(tensor).clone()
         for tensor in written

@@ -55,9 +55,9 @@ print(max(faults[2:]))
 dist.destroy_process_group()
 """
 
-# The result of the collective does not fit into the address space. malloc uses mmap for blocks of
-# its size, so it cannot reuse a free block of the heap. The program prints the error, and then
-# the result of another collective in the same group.
+# The result of the collective does not fit into the address space. malloc uses mmap for blocks
+# this large, so the result cannot use a free block on the heap. The program prints the error, and
+# then the result of another collective in the same group.
 _NO_MEMORY = """
 import resource
 import torch

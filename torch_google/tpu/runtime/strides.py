@@ -175,9 +175,10 @@ class _Grid:
     order: tuple[int, ...]
 
     def merged(self) -> _Grid:
-        """Return a grid for the same block, in which dimensions that are whole are merged.
+        """Return a grid with fewer dimensions for the same block.
 
-        The block's dimensions must be in the order of the grid.
+        A dimension that the block covers completely is merged into the preceding one. The block's
+        dimensions must be in the order of the grid.
         """
         shape, starts, sizes = ([axis[0]] for axis in (self.shape, self.starts, self.sizes))
         for extent, start, size in zip(
