@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import stat
 import subprocess
 import sys
 import sysconfig
@@ -68,11 +69,22 @@ def main(argv: list[str]) -> int:
 
 
 def _objects() -> Path:
-    """Return the directory for object files. Its name depends on torch, flags and checkout."""
+    """Return the directory for object files.
+
+    Its name depends on torch's version and path, the compiler's flags and the checkout's path.
+    Exits if another user could write to it.
+    """
     inputs = repr((torch.__version__, torch.__file__, _FLAGS, str(_ROOT)))
     name = f"torch_google_tpu_{hashlib.sha256(inputs.encode()).hexdigest()[:16]}"
     folder = Path(tempfile.gettempdir()) / name
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    status = folder.lstat()
+    if (
+        not stat.S_ISDIR(status.st_mode)
+        or status.st_uid != os.getuid()
+        or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    ):
+        sys.exit(f"{folder} is not a directory that only you can write to. Remove it or set TMPDIR")
     return folder
 
 
