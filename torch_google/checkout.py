@@ -14,7 +14,7 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
 
 def warn_if_incomplete() -> None:
-    """Warn if this package lacks its compiled code but an installed package has it.
+    """Warn if this copy of the package lacks its compiled code but an installed copy has it.
 
     This warning replaces the `tpu` device's warning, which can only say that an import failed.
     """

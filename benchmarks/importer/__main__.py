@@ -118,7 +118,7 @@ def _interleaved(
 ) -> tuple[dict[str, list[measure.Sample]], dict[str, list[Mapping[str, float]]]]:
     """Run each contender once per round, in rotated order, after a warm-up round.
 
-    Return the samples of each contender, and the figures that the `drift` runs wrote.
+    Return the samples of each contender, and the numbers that the `drift` runs wrote.
     """
     samples: dict[str, list[measure.Sample]] = {item.peer.name: [] for item in contenders}
     figures: dict[str, list[Mapping[str, float]]] = {item.peer.name: [] for item in contenders}

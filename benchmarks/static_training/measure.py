@@ -82,7 +82,7 @@ def train(peer: Peer, case: str, *, threads: int) -> Sample:
 
 
 def summarize(samples: Mapping[str, Sequence[Sample]]) -> list[Figure]:
-    """Return a figure for each build, in the order of `samples`."""
+    """Return the medians of each build's samples, in the order of `samples`."""
     base = next(iter(samples.values()))
     return [
         Figure(

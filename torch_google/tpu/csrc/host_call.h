@@ -67,7 +67,7 @@ class HostCall {
   struct Copy {
     Box* box;
     at::Tensor values;
-    // Contain the values that the kernel read. Only one of them is set.
+    // The values that the kernel read. Either `arrival` or `array` is set.
     std::shared_ptr<Arrival> arrival;
     Ref array;
     bool in_place;  // whether `values` are those of `arrival`

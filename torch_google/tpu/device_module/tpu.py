@@ -217,7 +217,7 @@ class device(ScopedSetting):  # noqa: N801 - as in torch.cuda
 
 
 class device_of(device):  # noqa: N801 - as in torch.cuda
-    """Make a tensor's device the current device in a block, if it is a tpu device."""
+    """Make a tensor's device the current device in a `with` block, if it is a tpu device."""
 
     def __init__(self, obj: torch.Tensor) -> None:
         super().__init__(obj.device if obj.device.type == "tpu" else None)

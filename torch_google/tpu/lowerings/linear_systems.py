@@ -157,7 +157,7 @@ def pinv(
 
 
 def _factored(a: jax.Array) -> jax.Array:
-    """Return the matrix that torch factors for a determinant: the transpose of a real matrix."""
+    """Return the matrix that torch factors for a determinant: the transpose of `a`, if real."""
     return a if jnp.iscomplexobj(a) else jnp.swapaxes(a, -1, -2)
 
 
