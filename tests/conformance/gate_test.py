@@ -7,6 +7,7 @@ check.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -59,3 +60,20 @@ def test_outcomes_are_those_of_the_golden(
     results = sweep(selected, samples=samples, seconds=120, file=None, again=False)
     surprises = [text for row in results if (text := golden.surprise(row, known))]
     assert not surprises, "\n".join([*surprises, UPDATE])
+
+
+@pytest.mark.full
+def test_outcomes_with_programs_from_the_compile_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCH_TPU_COMPILE_CACHE", str(tmp_path))
+    known = golden.read()
+    for _ in range(2):  # the second process loads the programs that the first one compiled
+        results = sweep(
+            tasks(["*"], ("float32",), ("forward",), (0, 1)),
+            samples=1,
+            seconds=120,
+            file=None,
+            again=False,
+        )
+        assert not [text for row in results if (text := golden.surprise(row, known))]
