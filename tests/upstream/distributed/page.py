@@ -19,6 +19,8 @@ it is skipped by upstream's own conditions, fails with the same error on the CPU
 The column "of these on host" counts the passed tests in which no rank allocates memory on the
 device. They check torch's own code on CPU tensors, fake tensors or plain Python objects. A question mark
 means that the use of the device was not recorded, for some or all tests.
+
+The page names up to eight tests for each cause. `results.json` contains all of them.
 """
 _SECTIONS = {
     Verdict.FAILED: "Failures without a known cause",
@@ -37,6 +39,8 @@ _OTHERS = (
 
 # pytest reports an expected failure as a skip without a reason.
 _NO_REASON = "upstream expects the test to fail, and it fails"
+# The number of tests that the page names for each cause; results.json contains all names.
+_NAMES = 8
 
 
 def text(rows: Sequence[Row], incomplete: Sequence[str]) -> str:
@@ -51,10 +55,16 @@ def text(rows: Sequence[Row], incomplete: Sequence[str]) -> str:
         if names:
             lines += ["", f"## {title}", "", "| cause | tests |", "|---|---|"]
             lines += [
-                f"| {cell(reason)} | {len(tests)}: {', '.join(sorted(tests))} |"
+                f"| {cell(reason)} | {_listed(tests)} |"
                 for reason, tests in sorted(names.items(), key=lambda item: (-len(item[1]), item))
             ]
     return "\n".join(lines) + "\n"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return the number of tests, and the first names in alphabetical order."""
+    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+    return f"{len(names)}: {', '.join(sorted(names)[:_NAMES])}{more}"
 
 
 def counts(rows: Sequence[Row], *, by_file: bool = False) -> list[str]:
