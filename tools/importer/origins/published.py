@@ -7,7 +7,9 @@ sha256. Files at a path are pinned like other local files (local.py).
 
 from __future__ import annotations
 
+import glob
 import os
+import re
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -25,6 +27,7 @@ DIRECTORY_KIND = "directory"
 
 _SECONDS = 60
 _CHUNK = 1 << 20
+_PLACEHOLDER = re.compile(r"(\{tag\}|\{version\})")
 
 
 class ArchiveUrlOrigin:
@@ -90,36 +93,37 @@ class PathOrigin:
         if path.is_dir():
             return TreeOrigin(path, self._report).find(revision)
         if not path.exists():
-            raise NotHereError(f"{path}: no such file", known=self._known(path.parent, revision))
+            raise NotHereError(f"{path}: no such file", known=self._known(revision))
         return ArchiveOrigin(path, self._cache, self._report).find(revision)
 
     def open(self, pin: Pin) -> OriginSnapshot:
         raise AssertionError(f"{dict(pin)}: pins of local files have another kind")
 
-    def _known(self, directory: Path, revision: Revision) -> list[str]:
-        """Return the tags of the releases in `directory`; [] if there is no such directory."""
-        before, _, after = (
-            address(self._path, revision, keep="{}").rpartition("/")[2].partition("{}")
-        )
-        if not directory.is_dir() or "{}" in str(directory):
-            return []
-        names = (
-            name.removeprefix(before).removesuffix(after)
-            for name in sorted(os.listdir(directory))
-            if name.startswith(before) and name.endswith(after)
-        )
+    def _known(self, revision: Revision) -> list[str]:
+        """Return the tags of the releases that exist at this path."""
+        files, expression = "", ""
+        for part in _PLACEHOLDER.split(os.path.abspath(self._path)):
+            name = part.strip("{}")
+            if not _PLACEHOLDER.fullmatch(part):
+                files += glob.escape(part)
+                expression += re.escape(part)
+            else:
+                files += "*"
+                again = f"(?P<{name}>" in expression
+                expression += f"(?P={name})" if again else f"(?P<{name}>[^/]+)"
         prefix = (revision.tag or "").removesuffix(revision.version or "")
-        return [name if "{tag}" in self._path else f"{prefix}{name}" for name in names]
+        releases = (re.fullmatch(expression, file) for file in sorted(glob.glob(files)))
+        return [
+            release["tag"] if "{tag}" in self._path else f"{prefix}{release['version']}"
+            for release in releases
+            if release is not None
+        ]
 
 
-def address(pattern: str, revision: Revision, keep: str | None = None) -> str:
-    """Return `pattern` with the tag and version of a release in place of {tag} and {version}.
-
-    If `keep` is given, it replaces both placeholders instead.
-    """
+def address(pattern: str, revision: Revision) -> str:
+    """Return `pattern` with the tag and version of a release in place of {tag} and {version}."""
     if revision.tag is None:
         raise NotHereError(f"{revision.name} is not a tag, and this address has only releases")
     if "{version}" in pattern and revision.version is None:
         raise NotHereError(f"{revision.name} is not the tag of a release")
-    tag, version = (revision.tag, revision.version or "") if keep is None else (keep, keep)
-    return pattern.replace("{tag}", tag).replace("{version}", version)
+    return pattern.replace("{tag}", revision.tag).replace("{version}", revision.version or "")

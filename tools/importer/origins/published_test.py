@@ -50,6 +50,23 @@ def test_a_path_with_the_release_in_it(tmp_path: Path, kind: str) -> None:
         resolve(project, Lines(), tag="v1.2")
 
 
+@pytest.mark.parametrize(
+    "path", ["{version}/lib.tar.gz", "{tag}/lib-{version}.tar.gz", "{version}/lib-{version}.tar.gz"]
+)
+def test_a_release_in_the_name_of_a_directory(tmp_path: Path, path: str) -> None:
+    for version in ("1.0", "1.1"):
+        file = tmp_path / path.replace("{tag}", f"v{version}").replace("{version}", version)
+        archive = make_sdist(tmp_path / "made", "lib", version, _FILES)
+        file.parent.mkdir(parents=True)
+        archive.rename(file)
+    (tmp_path / "1.2").mkdir()
+    origins = {"archive": {"path": f"{tmp_path}/{path}"}}
+    project = write_project(tmp_path / "workspace", "lib", origins=origins)
+    assert resolve(project, Lines(), tag="v1.1").read("some/a.py") == Blob(b"a = 1\n")
+    with pytest.raises(UserError, match=r"no v1\.2 of lib: .*Did you mean v1\.[01]"):
+        resolve(project, Lines(), tag="v1.2")
+
+
 def test_a_setting_that_is_missing(tmp_path: Path) -> None:
     project = write_project(tmp_path / "workspace", "lib", origins={"archive": {}})
     with pytest.raises(UserError, match=r"lib/import\.json: key 'origins': 'archive' lacks 'url'"):
