@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from torch_google.launch.hostlist import hosts
 
@@ -78,6 +78,28 @@ class Environment:
     read: Callable[[Variables], Place | None]
 
 
+class _Used(Mapping[str, str]):
+    """Variables that record which of them are read. `str` returns those, with their values."""
+
+    def __init__(self, env: Variables) -> None:
+        self._env = env
+        self._names: dict[str, None] = {}
+
+    def __getitem__(self, name: str) -> str:
+        value = self._env[name]
+        self._names[name] = None
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._env)
+
+    def __len__(self) -> int:
+        return len(self._env)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}={self._env[name]}" for name in self._names)
+
+
 def place(env: Variables) -> Place | None:
     """Return this machine's place in the job, according to the scheduler's variables.
 
@@ -88,14 +110,15 @@ def place(env: Variables) -> Place | None:
     environment = find(env)
     if environment is None:
         return Place(nodes=1)
+    used = _Used(env)
     try:
-        result = environment.read(env)
+        result = environment.read(used)
     except ValueError as error:
         raise PlaceError(f"{environment.name}: {error}") from None
     if result is not None and not 0 <= result.node_rank < result.nodes:
         raise PlaceError(
             f"{environment.name}: found machine {result.node_rank} of {result.nodes}; the machines "
-            f"have the numbers 0 to {result.nodes - 1}"
+            f"have the numbers 0 to {result.nodes - 1}. The variables are {used}"
         )
     return result
 
