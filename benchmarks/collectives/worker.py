@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import statistics
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -105,7 +106,10 @@ def measure(case: str, steps: dict[str, Callable[[], Any]], rounds: int) -> Timi
 
 
 def _settle(step: Callable[[], Any], *, rounds: int = 20) -> None:
-    """Run a step until `_WARM_UP` runs in a row compile nothing on any rank."""
+    """Run a step until `_WARM_UP` runs in a row compile nothing on any rank.
+
+    Run at most `rounds` times `_WARM_UP` steps, then warn.
+    """
     for _ in range(rounds):
         before = torch.tpu.metrics().compiles
         for _ in range(_WARM_UP):
@@ -116,6 +120,10 @@ def _settle(step: Callable[[], Any], *, rounds: int = 20) -> None:
         dist.all_reduce(compiles)
         if compiles.item() == 0:
             return
+    warnings.warn(
+        f"programs still compile after {rounds} rounds, so the times include compilations",
+        stacklevel=2,
+    )
 
 
 def state_bytes(kind: str) -> int:

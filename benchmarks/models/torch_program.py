@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -60,7 +61,10 @@ class TorchProgram:
         return {"losses": torch.tensor(losses), "update": update}
 
     def settle(self, *, rounds: int = 20) -> None:
-        """Run at most `rounds` rounds, until a round compiles nothing, even in the background."""
+        """Run rounds until one compiles nothing, even in the background.
+
+        Run at most `rounds` rounds, then warn.
+        """
         for _ in range(rounds):
             before = torch.tpu.metrics().compiles if self._device == "tpu" else 0
             for _ in range(2):
@@ -71,6 +75,10 @@ class TorchProgram:
             torch.tpu.wait_for_compiles()
             if torch.tpu.metrics().compiles == before:
                 return
+        warnings.warn(
+            f"programs still compile after {rounds} rounds, so the times include compilations",
+            stacklevel=2,
+        )
 
     def _infer(self) -> float:
         with torch.no_grad():

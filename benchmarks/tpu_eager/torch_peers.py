@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -95,7 +96,7 @@ class Torch:
     def settle(self, run: Callable[[], object], *, rounds: int = 20) -> None:
         """On tpu, run steps until a round of three compiles nothing, even in the background.
 
-        Run at most `rounds` rounds. On other devices, do nothing.
+        Run at most `rounds` rounds, then warn. On other devices, do nothing.
         """
         if self.device != "tpu":
             return
@@ -107,3 +108,7 @@ class Torch:
             torch.tpu.wait_for_compiles()
             if torch.tpu.metrics().compiles == before:
                 return
+        warnings.warn(
+            f"programs still compile after {rounds} rounds, so the times include compilations",
+            stacklevel=2,
+        )
