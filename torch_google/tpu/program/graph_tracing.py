@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,10 +19,7 @@ from torch_google.tpu.program.decompositions import Decompositions, decompositio
 from torch_google.tpu.program.functional_form import declared, functional_of
 from torch_google.tpu.program.number import BakedNumber, Number
 from torch_google.tpu.release import prepare_symbols
-
-# While torch.fx traces, it patches nn.Module, and it keeps the patches in a global variable. If two
-# threads traced at the same time, one would fail, and nn.Module could stay patched.
-_TRACING = threading.RLock()
+from torch_google.tpu.tracing_lock import tracing
 
 
 class HostRead(NotImplementedError):
@@ -151,12 +147,12 @@ def _decomposed(
     function: Callable[..., Any], values: Sequence[Any], table: Decompositions
 ) -> GraphModule:
     tracer = make_fx(function, decomposition_table=table, _error_on_data_dependent_ops=True)
-    with _TRACING:
+    with tracing():
         return tracer(*values)
 
 
 def _pure(graph: GraphModule, values: Sequence[Any]) -> GraphModule:
-    with _TRACING:
+    with tracing():
         return make_fx(torch.func.functionalize(graph))(*values)
 
 

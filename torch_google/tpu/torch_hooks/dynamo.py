@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.fx import GraphModule
+from torch.fx import GraphModule, _symbolic_trace
 
 from torch_google.tpu.release import compiler_arguments
 from torch_google.tpu.torch_hooks import dynamo_rules
+from torch_google.tpu.tracing_lock import hide_from_other_threads
 
 
 def install() -> None:
@@ -44,6 +45,7 @@ class _Chooser(torch._TorchCompileInductorWrapper):
         self._refusal: Exception | None = None
         _teach()
         dynamo_rules.teach()
+        hide_from_other_threads(_symbolic_trace)
         try:
             super().__init__(*compiler_arguments(mode, options, dynamic, name))
         except RuntimeError as refusal:  # inductor rejects the options, but `tpu` may accept them
@@ -71,6 +73,7 @@ class _Named(torch._TorchCompileWrapper):
             _register()
             _teach()
         dynamo_rules.teach()
+        hide_from_other_threads(_symbolic_trace)
         super().__init__(backend, *args)
 
 
