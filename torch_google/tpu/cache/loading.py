@@ -16,7 +16,7 @@ import numpy as np
 from jax._src.interpreters.pxla import UnloadedMeshExecutable
 from jax._src.lax.linalg import initialize_lapack
 from jax._src.layout import Layout
-from jax._src.lib import xla_client
+from jax._src.lib import gpu_solver, xla_client
 from jax._src.stages import ArgInfo
 from jax.core import ShapedArray
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
@@ -38,6 +38,8 @@ _DISPENSABLE = frozenset({"all_args_info", "pgle_profiler"})
 # The start of the names of the LAPACK functions that a program for the CPU calls. JAX initializes
 # these functions only when it lowers such a program. A loaded program would call null pointers.
 _LAPACK = b"lapack_"
+# The same for the functions of jaxlib for CUDA that compute partly on the host with LAPACK.
+_HYBRID = b"cuhybrid_"
 
 
 def describe(compiled: jax.stages.Compiled) -> tuple[Any, bytes]:
@@ -117,6 +119,8 @@ def load(description: Any, code: bytes, devices: Sequence[jax.Device]) -> jax.st
     device_list = jax._src.lib.xla_client.DeviceList(tuple(devices))
     if _LAPACK in code:
         initialize_lapack()
+    if _HYBRID in code:
+        gpu_solver.initialize_hybrid_kernels()
     executable = client.deserialize_executable(
         code, executable_devices=device_list, compile_options=_options(devices)
     )
