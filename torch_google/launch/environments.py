@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
 
 from torch_google.launch.hostlist import hosts
@@ -79,16 +80,18 @@ class Environment:
 
 
 class _Used(Mapping[str, str]):
-    """Variables that record which of them are read. `str` returns those, with their values."""
+    """Variables that record which of them are read. `str` returns those, with their values.
+
+    Values longer than 60 characters are cut off.
+    """
 
     def __init__(self, env: Variables) -> None:
         self._env = env
         self._names: dict[str, None] = {}
 
     def __getitem__(self, name: str) -> str:
-        value = self._env[name]
         self._names[name] = None
-        return value
+        return self._env[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._env)
@@ -97,7 +100,12 @@ class _Used(Mapping[str, str]):
         return len(self._env)
 
     def __str__(self) -> str:
-        return ", ".join(f"{name}={self._env[name]}" for name in self._names)
+        return ", ".join(
+            f"{name}={textwrap.shorten(self._env[name], 60)}"
+            if self._env.get(name)
+            else f"no {name}"
+            for name in self._names
+        )
 
 
 def place(env: Variables) -> Place | None:
@@ -118,7 +126,7 @@ def place(env: Variables) -> Place | None:
     if result is not None and not 0 <= result.node_rank < result.nodes:
         raise PlaceError(
             f"{environment.name}: found machine {result.node_rank} of {result.nodes}; the machines "
-            f"have the numbers 0 to {result.nodes - 1}. The variables are {used}"
+            f"have the numbers 0 to {result.nodes - 1}. Correct its variables: {used}"
         )
     return result
 

@@ -132,7 +132,7 @@ def test_the_arguments(machine: Place, expected: list[str]) -> None:
         (_INDEXED | {"PET_NNODES": ""}, "Kubernetes Indexed Job: PET_NNODES is not set"),
         (
             {"JOB_COMPLETION_INDEX": "1", "PATH": "/bin"},
-            "found machine 1 of 1; .*0 to 0. The variables are JOB_COMPLETION_INDEX=1$",
+            "found machine 1 of 1; .*: no MASTER_ADDR, no PET_NNODES, JOB_COMPLETION_INDEX=1, ",
         ),
         (_JOBSET | {"MASTER_ADDR": ""}, "JobSet: MASTER_ADDR is not set"),
         (_TORCHX | {"SLURM_JOB_NODELIST_HET_GROUP_0": ""}, "TORCHX_RANK0_ENV names SLURM"),
