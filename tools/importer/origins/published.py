@@ -103,20 +103,22 @@ class PathOrigin:
         """Return the tags of the releases that exist at this path."""
         files, expression = "", ""
         for part in _PLACEHOLDER.split(os.path.abspath(self._path)):
-            name = part.strip("{}")
-            if not _PLACEHOLDER.fullmatch(part):
+            if _PLACEHOLDER.fullmatch(part):
+                name = part.strip("{}")
+                is_first = f"(?P<{name}>" not in expression
+                files += "*"
+                expression += f"(?P<{name}>[^/]+)" if is_first else f"(?P={name})"
+            else:
                 files += glob.escape(part)
                 expression += re.escape(part)
-            else:
-                files += "*"
-                again = f"(?P<{name}>" in expression
-                expression += f"(?P={name})" if again else f"(?P<{name}>[^/]+)"
         prefix = (revision.tag or "").removesuffix(revision.version or "")
         releases = (re.fullmatch(expression, file) for file in sorted(glob.glob(files)))
+        named = [release.groupdict() for release in releases if release is not None]
+        tags = [fields.get("tag") or prefix + fields["version"] for fields in named]
         return [
-            release["tag"] if "{tag}" in self._path else f"{prefix}{release['version']}"
-            for release in releases
-            if release is not None
+            tag
+            for tag, fields in zip(tags, named, strict=True)
+            if tag == prefix + fields.get("version", tag.removeprefix(prefix))
         ]
 
 

@@ -60,6 +60,8 @@ def test_a_release_in_the_name_of_a_directory(tmp_path: Path, path: str) -> None
         file.parent.mkdir(parents=True)
         archive.rename(file)
     (tmp_path / "1.2").mkdir()
+    (tmp_path / "v1.2").mkdir()
+    (tmp_path / "v1.2/lib-9.9.tar.gz").touch()
     origins = {"archive": {"path": f"{tmp_path}/{path}"}}
     project = write_project(tmp_path / "workspace", "lib", origins=origins)
     assert resolve(project, Lines(), tag="v1.1").read("some/a.py") == Blob(b"a = 1\n")
