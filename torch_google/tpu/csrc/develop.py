@@ -10,6 +10,7 @@ the old one.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import os
@@ -77,7 +78,8 @@ def _objects() -> Path:
     inputs = repr((torch.__version__, torch.__file__, _FLAGS, str(_ROOT)))
     name = f"torch_google_tpu_{hashlib.sha256(inputs.encode()).hexdigest()[:16]}"
     folder = Path(tempfile.gettempdir()) / name
-    folder.mkdir(mode=0o700, exist_ok=True)
+    with contextlib.suppress(FileExistsError):  # whatever it is, the check below looks at it
+        folder.mkdir(mode=0o700)
     status = folder.lstat()
     if (
         not stat.S_ISDIR(status.st_mode)
