@@ -43,7 +43,7 @@ class Origin:
         self._arrived = line, address
 
     def begin(self) -> None:
-        """Set up a child: its end when the parent dies, its reports to the parent, flags and log.
+        """Set up a child: it ends with its parent, reports to it, and has its flags and log.
 
         If this fails, the child prints the error and exits with status 1.
         """
