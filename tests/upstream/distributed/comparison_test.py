@@ -33,13 +33,13 @@ def _ran(folder: Path, test: str, device: str, outcome: Outcome, reason: str = "
         ((_FAILED, "ValueError: on tpu"), (_FAILED, "ValueError: on cpu"), Verdict.OTHER_RELEASE),
         ((_FAILED, "E: [[-0.1,  2.5]"), (_FAILED, "E: [[3.0, -1e-05]"), Verdict.OTHER_RELEASE),
         (
-            (_FAILED, "E: f, with tensor([ 1., -2.], device='tpu:0'), 1"),
-            (_FAILED, "E: f, with tensor([1., 2.]), 1"),
+            (_FAILED, "E: f, with tensor([ 1., -2.], device='tpu:0'), tensor([[1.],"),
+            (_FAILED, "E: f, with tensor([1., 2.], size=(2,)), tensor(nan"),
             Verdict.OTHER_RELEASE,
         ),
         (
-            (_FAILED, "E: f, with tensor([1.])"),
-            (_FAILED, "E: g, with tensor([1.])"),
+            (_FAILED, "E: f, with tensor([1.]): x"),
+            (_FAILED, "E: f, with tensor([1.]): y"),
             Verdict.FAILED,
         ),
     ],

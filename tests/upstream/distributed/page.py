@@ -20,7 +20,7 @@ The column "of these on host" counts the passed tests in which no rank allocates
 device. They check torch's own code on CPU tensors, fake tensors or plain Python objects. A question mark
 means that the use of the device was not recorded, for some or all tests.
 
-The page names up to eight tests for each cause. `results.json` contains all of them.
+The page names up to eight tests for each known cause. `results.json` contains all of them.
 """
 _SECTIONS = {
     Verdict.FAILED: "Failures without a known cause",
@@ -39,8 +39,8 @@ _OTHERS = (
 
 # pytest reports an expected failure as a skip without a reason.
 _NO_REASON = "upstream expects the test to fail, and it fails"
-# The number of tests that the page names for each cause; results.json contains all names.
-_NAMES = 8
+# The number of tests that the page names for each known cause; results.json contains all names.
+_MAX_NAMES = 8
 
 
 def text(rows: Sequence[Row], incomplete: Sequence[str]) -> str:
@@ -52,19 +52,20 @@ def text(rows: Sequence[Row], incomplete: Sequence[str]) -> str:
         for row in rows:
             if row.verdict is verdict:
                 names[row.reason.partition("\n")[0] or _NO_REASON].append(f"`{row.name}`")
+        is_new = verdict is Verdict.FAILED
         if names:
             lines += ["", f"## {title}", "", "| cause | tests |", "|---|---|"]
             lines += [
-                f"| {cell(reason)} | {_listed(tests)} |"
+                f"| {cell(reason)} | {_listed(tests, len(tests) if is_new else _MAX_NAMES)} |"
                 for reason, tests in sorted(names.items(), key=lambda item: (-len(item[1]), item))
             ]
     return "\n".join(lines) + "\n"
 
 
-def _listed(names: Sequence[str]) -> str:
-    """Return the number of tests, and the first names in alphabetical order."""
-    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-    return f"{len(names)}: {', '.join(sorted(names)[:_NAMES])}{more}"
+def _listed(names: Sequence[str], limit: int) -> str:
+    """Return the number of tests, and at most `limit` names in alphabetical order."""
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return f"{len(names)}: {', '.join(sorted(names)[:limit])}{more}"
 
 
 def counts(rows: Sequence[Row], *, by_file: bool = False) -> list[str]:
