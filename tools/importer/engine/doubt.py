@@ -258,6 +258,11 @@ def _agreed(part: _Window, usual: Marks | None = None) -> Marks | _Clash | None:
     return usual
 
 
+def _edits(new: Sequence[Mark], changes: Sequence[Change]) -> set[tuple[int, int, Marks]]:
+    """Return each change's range of base lines, with the lines that replace them."""
+    return {(c.start, c.stop, tuple(new[c.new_start : c.new_stop])) for c in changes}
+
+
 def _agrees(
     part: _Window,
     usual: Marks,
@@ -278,6 +283,11 @@ def _agrees(
         agreeing = [theirs for theirs in alike if _merged(part, ours, theirs) == usual]
         if not agreeing or part.ours == part.theirs:
             return bool(agreeing)
+        natural = slid(part.base, part.ours, ours)
+        if not _edits(part.theirs, settled) <= _edits(part.ours, natural):
+            # The sides removed different lines that overlap, so a line that the patch removed may
+            # be one that upstream kept, even a blank one.
+            return len(agreeing) == len(alike)
         return all(
             any(_lines_between(part, theirs, one) <= part.blank for one in agreeing)
             for theirs in alike
