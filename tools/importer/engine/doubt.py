@@ -35,6 +35,12 @@ _FAR = 100
 Marks = tuple[Mark, ...]
 
 
+# If both sides insert lines at the same place under one alignment of upstream's changes, that
+# alignment does not make the merge doubtful, unless it moves a change over more than this number of
+# different lines. Then upstream has copied a block, and the patch may belong to either copy.
+_MAX_SLID = 2
+
+
 class _Clash(enum.Enum):
     """The reason why two changes cannot be combined."""
 
@@ -258,11 +264,6 @@ def _agreed(part: _Window, usual: Marks | None = None) -> Marks | _Clash | None:
     return usual
 
 
-def _edits(new: Sequence[Mark], changes: Sequence[Change]) -> set[tuple[int, int, Marks]]:
-    """Return each change's range of base lines, with the lines that replace them."""
-    return {(c.start, c.stop, tuple(new[c.new_start : c.new_stop])) for c in changes}
-
-
 def _agrees(
     part: _Window,
     usual: Marks,
@@ -284,7 +285,10 @@ def _agrees(
         if not agreeing or part.ours == part.theirs:
             return bool(agreeing)
         natural = slid(part.base, part.ours, ours)
-        if not _edits(part.theirs, settled) <= _edits(part.ours, natural):
+        removed, others = (
+            {(change.start, change.stop) for change in changes} for changes in (settled, natural)
+        )
+        if _only_removes([*natural, *settled]) and not removed <= others:
             # The sides removed different lines that overlap, so a line that the patch removed may
             # be one that upstream kept, even a blank one.
             return len(agreeing) == len(alike)
@@ -295,6 +299,8 @@ def _agrees(
         )
     natural = slid(part.base, part.ours, ours)
     result = _merged(part, ours, settled)
+    if result is _Clash.ORDER and len(_slid_over(part, ours, natural) - part.blank) > _MAX_SLID:
+        return False
     if result not in (usual, _Clash.ORDER) and (
         result is not _Clash.OVERLAP
         or ours == natural
