@@ -4,6 +4,7 @@
 torch.fx has one state for the whole process. While it traces, it patches nn.Module and keeps the
 patches in a global variable: if two threads traced at the same time, one would fail, and nn.Module
 could stay patched. It also sets a flag that makes calls of compiled functions fail in all threads.
+The traces that torch.compile makes do not take this lock.
 """
 
 from __future__ import annotations
