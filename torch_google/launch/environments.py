@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-import textwrap
 from collections.abc import Callable, Iterator, Mapping
 
 from torch_google.launch.hostlist import hosts
@@ -101,11 +100,13 @@ class _Used(Mapping[str, str]):
 
     def __str__(self) -> str:
         return ", ".join(
-            f"{name}={textwrap.shorten(self._env[name], 60)}"
-            if self._env.get(name)
-            else f"no {name}"
+            f"{name}={_shortened(self._env[name])}" if self._env.get(name) else f"no {name}"
             for name in self._names
         )
+
+
+def _shortened(value: str) -> str:
+    return value if len(value) <= 60 else f"{value[:57]}..."
 
 
 def place(env: Variables) -> Place | None:

@@ -137,6 +137,10 @@ def test_the_arguments(machine: Place, expected: list[str]) -> None:
         (_JOBSET | {"MASTER_ADDR": ""}, "JobSet: MASTER_ADDR is not set"),
         (_TORCHX | {"SLURM_JOB_NODELIST_HET_GROUP_0": ""}, "TORCHX_RANK0_ENV names SLURM"),
         (_RAY | {"RAY_JOB_CONFIG_JSON_ENV_VAR": "{"}, "not JSON"),
+        (
+            {"TPU_WORKER_HOSTNAMES": ",".join(["host"] * 99), "TPU_WORKER_ID": "99"},
+            r"found machine 99 of 99; .*TPU_WORKER_HOSTNAMES=(host,){11}ho\.\.\., ",
+        ),
     ],
 )
 def test_mistakes_are_one_line(env: dict[str, str], message: str) -> None:
