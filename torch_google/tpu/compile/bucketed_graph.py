@@ -11,13 +11,13 @@ from typing import Any
 
 import torch
 
-from torch_google.tpu.compile.bucketed_program import BucketedProgram
-from torch_google.tpu.compile.buckets import (
+from torch_google.tpu.buckets import (
     BucketPolicy,
     PaddingRefusal,
     SizeScope,
 )
-from torch_google.tpu.compile.buckets.sizes import expr_of
+from torch_google.tpu.buckets.sizes import expr_of
+from torch_google.tpu.compile.bucketed_program import BucketedProgram
 from torch_google.tpu.compile.device_adapter import DeviceAdapter
 from torch_google.tpu.compile.graph_signature import GraphSignature
 from torch_google.tpu.compile.options import Options

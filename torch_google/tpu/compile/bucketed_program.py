@@ -21,21 +21,21 @@ import torch
 from torch.fx import Node
 
 from torch_google.tpu import dtypes
-from torch_google.tpu.compile.buckets import (
+from torch_google.tpu.buckets import (
     PaddedArray,
     PaddingRefusal,
     SizeScope,
     compacted,
-    evaluate,
     number,
     unpacked,
 )
-from torch_google.tpu.compile.buckets.rules import plain
-from torch_google.tpu.compile.buckets.sizes import expr_of, factored
+from torch_google.tpu.buckets.rules import plain
+from torch_google.tpu.buckets.sizes import expr_of, factored
 from torch_google.tpu.compile.device_adapter import DeviceAdapter, TensorSpec
 from torch_google.tpu.compile.fingerprint import fingerprint, is_ours
 from torch_google.tpu.compile.graph_signature import GraphSignature
 from torch_google.tpu.compile.options import Options
+from torch_google.tpu.compile.padded_evaluation import evaluate
 from torch_google.tpu.compile.specialization import OWNERS
 from torch_google.tpu.compile.symbols import is_symbolic
 from torch_google.tpu.lowerings.call_order import CallOrder, call_order

@@ -19,8 +19,8 @@ from torch._subclasses import FakeTensorMode
 from torch.fx import GraphModule
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from torch_google.tpu.buckets import BucketPolicy
 from torch_google.tpu.compile.bucketed_graph import BucketedGraph
-from torch_google.tpu.compile.buckets import BucketPolicy
 from torch_google.tpu.compile.device_adapter import DeviceAdapter
 from torch_google.tpu.compile.effects import remove_effects
 from torch_google.tpu.compile.graph_refusals import check_graph

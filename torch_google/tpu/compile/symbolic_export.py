@@ -19,7 +19,7 @@ from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
 from torch_google.tpu import dtypes
-from torch_google.tpu.compile.buckets.sizes import PaddingRefusal, expr_of, number
+from torch_google.tpu.buckets.sizes import PaddingRefusal, expr_of, number
 from torch_google.tpu.program import constant
 from torch_google.tpu.program.decompositions import decompositions
 from torch_google.tpu.program.interpreter import NUMBERS, run

@@ -7,10 +7,10 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from torch_google.tpu.compile.buckets.padded_array import PaddedArray, cleared, redim, valid
-from torch_google.tpu.compile.buckets.rules import RuleCall, require, rule
-from torch_google.tpu.compile.buckets.sizes import Dim, PaddingRefusal, SizeScope, is_padded, width
-from torch_google.tpu.compile.buckets.views import leading
+from torch_google.tpu.buckets.padded_array import PaddedArray, cleared, redim, valid
+from torch_google.tpu.buckets.rules import RuleCall, require, rule
+from torch_google.tpu.buckets.sizes import Dim, PaddingRefusal, SizeScope, is_padded, width
+from torch_google.tpu.buckets.views import leading
 from torch_google.tpu.lowerings.opmath import is_zero
 
 

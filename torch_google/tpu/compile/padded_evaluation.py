@@ -13,15 +13,11 @@ from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
+from torch_google.tpu.buckets import PaddedArray, PaddingRefusal, SizeScope, apply_rule
+from torch_google.tpu.buckets.rules import RuleCall, plain
 from torch_google.tpu.compile import randomness
-from torch_google.tpu.compile.buckets import rules
-from torch_google.tpu.compile.buckets.padded_array import PaddedArray
-from torch_google.tpu.compile.buckets.pointwise import pointwise
-from torch_google.tpu.compile.buckets.rules import Rule, RuleCall, bare, plain
-from torch_google.tpu.compile.buckets.sizes import PaddingRefusal, SizeScope
 from torch_google.tpu.program import constant
 from torch_google.tpu.program.interpreter import computed
-from torch_google.tpu.program.lowering_lookup import lowering_of
 
 _IGNORED = frozenset({torch.ops.aten.copy_.default, torch.ops.aten._assert_scalar.default})
 _SIZES = frozenset({torch.ops.aten.sym_size.int, torch.ops.aten.sym_numel.default})
@@ -73,15 +69,7 @@ def _call(node: Node, position: int, values: Mapping[Node, Any], scope: SizeScop
     kwargs = dict(node.kwargs)
     fresh = _fresh(kwargs.pop(randomness.ARGUMENT, None), position, known, key)
     call = RuleCall(target, known(node.args), known(kwargs), metas, scope, fresh)
-    try:
-        results = _rule(target, call)(call)
-    except PaddingRefusal:
-        raise
-    except Exception as error:  # if padding caused the error, a program without padding may work
-        raise PaddingRefusal(f"{target.name()}: {type(error).__name__}") from error
-    for result, fake in zip(results, metas, strict=True):
-        if isinstance(result, PaddedArray):
-            scope.expect(result.dims, fake.shape)
+    results = apply_rule(call)
     return tuple(results) if several else results[0]
 
 
@@ -90,45 +78,6 @@ def _fresh(drawn: Any, position: int, known: Callable[[Any], Any], key: Any) -> 
     if isinstance(drawn, tuple):
         return jax.random.fold_in(jax.random.wrap_key_data(known(drawn[0]).array), drawn[1])
     return None if key is None else jax.random.fold_in(key, position)
-
-
-def _rule(op: OpOverload, call: RuleCall) -> Rule:
-    rule = rules.find(op)
-    lowering = lowering_of(op)
-    if lowering is not None and lowering.on_host(bare(call.args), bare(call.kwargs)):
-        raise PaddingRefusal(f"{op.name()}, whose shape depends on values")
-    if _is_exact(call):
-        return _exactly
-    if rule is not None:
-        return rule
-    if torch.Tag.pointwise in op.tags and (lowering is None or not lowering.random):
-        return pointwise
-    raise PaddingRefusal(op.name())
-
-
-def _is_exact(call: RuleCall) -> bool:
-    """Return whether an operator's arguments and results have the same sizes in all calls.
-
-    Return False if an argument is a traced number, because it may be a size.
-    """
-    leaves = torch.utils._pytree.tree_leaves(
-        (call.args, dict(call.kwargs)), is_leaf=lambda leaf: isinstance(leaf, PaddedArray)
-    )
-    changing = any(
-        leaf.padded if isinstance(leaf, PaddedArray) else isinstance(leaf, jax.Array)
-        for leaf in leaves
-    )
-    return not changing and all(
-        call.scope.is_fixed(size)
-        for meta in call.metas
-        if isinstance(meta, torch.Tensor)
-        for size in meta.shape
-    )
-
-
-def _exactly(call: RuleCall) -> list[PaddedArray | None]:
-    results = call.lower(*call.args, **call.kwargs)
-    return [None if array is None else PaddedArray(array, plain(array.shape)) for array in results]
 
 
 def _constant(attribute: Any) -> Any:

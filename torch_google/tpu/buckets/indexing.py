@@ -8,17 +8,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from torch_google.tpu.compile.buckets.padded_array import (
+from torch_google.tpu.buckets.padded_array import (
     PaddedArray,
     axis_of,
     cleared,
     redim,
     valid,
 )
-from torch_google.tpu.compile.buckets.pointwise import aligned
-from torch_google.tpu.compile.buckets.rules import RuleCall, plain, require, rule, same
-from torch_google.tpu.compile.buckets.sizes import Dim, PaddingRefusal, SizeScope, is_padded, width
-from torch_google.tpu.compile.buckets.views import leading
+from torch_google.tpu.buckets.pointwise import aligned
+from torch_google.tpu.buckets.rules import RuleCall, plain, require, rule, same
+from torch_google.tpu.buckets.sizes import Dim, PaddingRefusal, SizeScope, is_padded, width
+from torch_google.tpu.buckets.views import leading
 from torch_google.tpu.lowerings.promotion import convert
 
 

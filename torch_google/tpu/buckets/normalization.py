@@ -8,9 +8,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from torch_google.tpu.compile.buckets.padded_array import PaddedArray, cleared, filled, redim
-from torch_google.tpu.compile.buckets.pointwise import aligned
-from torch_google.tpu.compile.buckets.rules import RuleCall, like, require, rule
+from torch_google.tpu.buckets.padded_array import PaddedArray, cleared, filled, redim
+from torch_google.tpu.buckets.pointwise import aligned
+from torch_google.tpu.buckets.rules import RuleCall, like, require, rule
 from torch_google.tpu.lowerings.opmath import opmath, scalar
 
 

@@ -14,8 +14,8 @@ import torch
 from torch._ops import OpOverload
 
 from torch_google.tpu import dtypes
-from torch_google.tpu.compile.buckets.padded_array import PaddedArray
-from torch_google.tpu.compile.buckets.sizes import Dim, Extent, PaddingRefusal, SizeScope
+from torch_google.tpu.buckets.padded_array import PaddedArray
+from torch_google.tpu.buckets.sizes import Dim, Extent, PaddingRefusal, SizeScope
 from torch_google.tpu.program import Number, lower_op
 from torch_google.tpu.program.interpreter import run
 from torch_google.tpu.program.lowering_lookup import lowering_of

@@ -9,9 +9,9 @@ from typing import Any
 import jax.numpy as jnp
 import sympy
 
-from torch_google.tpu.compile.buckets.padded_array import PaddedArray, axis_of, redim
-from torch_google.tpu.compile.buckets.rules import RuleCall, rule, same
-from torch_google.tpu.compile.buckets.sizes import Dim, Extent, SizeScope
+from torch_google.tpu.buckets.padded_array import PaddedArray, axis_of, redim
+from torch_google.tpu.buckets.rules import RuleCall, rule, same
+from torch_google.tpu.buckets.sizes import Dim, Extent, SizeScope
 
 
 @rule(

@@ -7,10 +7,10 @@ from typing import Any
 
 import jax
 
-from torch_google.tpu.compile.buckets.padded_array import PaddedArray, filled, redim
-from torch_google.tpu.compile.buckets.pointwise import aligned
-from torch_google.tpu.compile.buckets.rules import RuleCall, rule
-from torch_google.tpu.compile.buckets.sizes import Dim, SizeScope
+from torch_google.tpu.buckets.padded_array import PaddedArray, filled, redim
+from torch_google.tpu.buckets.pointwise import aligned
+from torch_google.tpu.buckets.rules import RuleCall, rule
+from torch_google.tpu.buckets.sizes import Dim, SizeScope
 
 
 @rule("aten::mm", "aten::bmm", "aten::mv", "aten::dot", "aten::vdot", "aten::mm.dtype")

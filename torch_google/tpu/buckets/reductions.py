@@ -10,11 +10,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from torch_google.tpu.compile.buckets.padded_array import PaddedArray, axis_of, filled
-from torch_google.tpu.compile.buckets.pointwise import aligned
-from torch_google.tpu.compile.buckets.rules import RuleCall, require, rule
-from torch_google.tpu.compile.buckets.sizes import Dim, PaddingRefusal
-from torch_google.tpu.compile.buckets.views import leading
+from torch_google.tpu.buckets.padded_array import PaddedArray, axis_of, filled
+from torch_google.tpu.buckets.pointwise import aligned
+from torch_google.tpu.buckets.rules import RuleCall, require, rule
+from torch_google.tpu.buckets.sizes import Dim, PaddingRefusal
+from torch_google.tpu.buckets.views import leading
 from torch_google.tpu.lowerings.promotion import convert, wide
 
 

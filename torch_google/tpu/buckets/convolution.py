@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch_google.tpu.compile.buckets.padded_array import PaddedArray, cleared, filled, redim
-from torch_google.tpu.compile.buckets.rules import RuleCall, like, require, rule
-from torch_google.tpu.compile.buckets.views import leading
+from torch_google.tpu.buckets.padded_array import PaddedArray, cleared, filled, redim
+from torch_google.tpu.buckets.rules import RuleCall, like, require, rule
+from torch_google.tpu.buckets.views import leading
 
 
 @rule("aten::convolution")

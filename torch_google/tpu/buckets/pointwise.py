@@ -9,9 +9,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from torch_google.tpu.compile.buckets.padded_array import PaddedArray, compacted, redim, unpacked
-from torch_google.tpu.compile.buckets.rules import RuleCall, rule
-from torch_google.tpu.compile.buckets.sizes import Dim, PaddingRefusal, SizeScope, is_padded
+from torch_google.tpu.buckets.padded_array import PaddedArray, compacted, redim, unpacked
+from torch_google.tpu.buckets.rules import RuleCall, rule
+from torch_google.tpu.buckets.sizes import Dim, PaddingRefusal, SizeScope, is_padded
 
 
 @rule(

@@ -8,9 +8,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from torch_google.tpu.compile.buckets.padded_array import PaddedArray, unpacked
-from torch_google.tpu.compile.buckets.rules import RuleCall, rule
-from torch_google.tpu.compile.buckets.sizes import PaddingRefusal, width
+from torch_google.tpu.buckets.padded_array import PaddedArray, unpacked
+from torch_google.tpu.buckets.rules import RuleCall, rule
+from torch_google.tpu.buckets.sizes import PaddingRefusal, width
 from torch_google.tpu.lowerings.promotion import convert
 
 

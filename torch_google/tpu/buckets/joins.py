@@ -8,11 +8,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from torch_google.tpu.compile.buckets.padded_array import PaddedArray, axis_of, redim
-from torch_google.tpu.compile.buckets.pointwise import aligned
-from torch_google.tpu.compile.buckets.rules import RuleCall, rule, same
-from torch_google.tpu.compile.buckets.sizes import Dim, expression, is_padded, width
-from torch_google.tpu.compile.buckets.views import leading
+from torch_google.tpu.buckets.padded_array import PaddedArray, axis_of, redim
+from torch_google.tpu.buckets.pointwise import aligned
+from torch_google.tpu.buckets.rules import RuleCall, rule, same
+from torch_google.tpu.buckets.sizes import Dim, expression, is_padded, width
+from torch_google.tpu.buckets.views import leading
 from torch_google.tpu.lowerings.promotion import common, convert
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from torch_google.tpu.compile.buckets.sizes import (
+from torch_google.tpu.buckets.sizes import (
     Dim,
     Extent,
     PaddingRefusal,

@@ -7,10 +7,10 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from torch_google.tpu.compile.buckets.padded_array import PaddedArray, filled, redim
-from torch_google.tpu.compile.buckets.pointwise import aligned
-from torch_google.tpu.compile.buckets.rules import RuleCall, require, rule
-from torch_google.tpu.compile.buckets.sizes import Dim, PaddingRefusal
+from torch_google.tpu.buckets.padded_array import PaddedArray, filled, redim
+from torch_google.tpu.buckets.pointwise import aligned
+from torch_google.tpu.buckets.rules import RuleCall, require, rule
+from torch_google.tpu.buckets.sizes import Dim, PaddingRefusal
 from torch_google.tpu.lowerings.losses import MEAN, NONE, SUM
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from torch_google.tpu.compile.buckets.padded_array import PaddedArray
-from torch_google.tpu.compile.buckets.rules import RuleCall, rule
-from torch_google.tpu.compile.buckets.sizes import width
-from torch_google.tpu.compile.buckets.views import leading
+from torch_google.tpu.buckets.padded_array import PaddedArray
+from torch_google.tpu.buckets.rules import RuleCall, rule
+from torch_google.tpu.buckets.sizes import width
+from torch_google.tpu.buckets.views import leading
 from torch_google.tpu.lowerings.promotion import convert
 
 
