@@ -41,7 +41,7 @@ def _register_rooms(devices: int) -> None:
     from torch_google.tpu.eager import copy_kernels, recorded_operators
     from torch_google.tpu.fused import fusion
     from torch_google.tpu.lowerings import meta_kernels, recurrent_operators  # noqa: F401
-    from torch_google.tpu.runtime import cpu_kernel_setting, memory
+    from torch_google.tpu.runtime import cpu_kernel_setting, memory, size_bucket_setting
     from torch_google.tpu.torch_hooks import compile_adapter, fake_tensors, optimizer_steps
 
     compile_adapter.register()
@@ -55,6 +55,7 @@ def _register_rooms(devices: int) -> None:
     optimizer_steps.install()
     memory.limit_all(devices)
     cpu_kernel_setting.choose()
+    size_bucket_setting.choose()
 
 
 @contextmanager

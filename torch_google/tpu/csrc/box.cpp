@@ -210,6 +210,7 @@ void Box::reshard(PyObject* array, Sizes sizes, c10::ScalarType kind,
   store(array, replaced, sharding);
   shape = std::move(sizes);
   dtype = kind;
+  is_padded = false;
 }
 
 void Box::expect(std::shared_ptr<Arrival> arrival, size_t output) {
@@ -295,6 +296,7 @@ void Box::resize(size_t bytes) {
       break;
     }
   }
+  is_padded = false;
   if (!value_ && !writer_ && !arrival_) {
     // The storage has no value, so the next tensor that uses it sets the shape.
     dtype = c10::ScalarType::Undefined;

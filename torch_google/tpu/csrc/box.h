@@ -57,6 +57,9 @@ class Box {
   // The natural shape: the shape of the jax.Array that contains all elements of
   // the storage in order.
   Sizes shape;
+  // Whether the array is flat and longer than the tensors need, so that the
+  // same programs serve other sizes. See eager/padded_op.py.
+  bool is_padded = false;
   // Undefined until the first tensor that uses the storage is created.
   c10::ScalarType dtype = c10::ScalarType::Undefined;
   const c10::DeviceIndex device;

@@ -44,7 +44,7 @@ constexpr long kUndecided = 2;
 bool enabled = false;
 PyObject* admit = nullptr;
 uint64_t calls = 0;
-uint64_t round_number = 1;
+uint64_t current_round = 1;
 uint64_t calls_in_round = 0;
 
 // Returns whether CPU kernels compute the same values as the device for this
@@ -87,9 +87,11 @@ void set_cpu_kernel_policy(PyObject* function) {
 }
 
 void end_round() {
-  ++round_number;
+  ++current_round;
   calls_in_round = 0;
 }
+
+uint64_t round_number() { return current_round; }
 
 uint64_t cpu_kernel_calls() { return calls; }
 
@@ -184,8 +186,8 @@ bool CpuKernels::recurs(const Call& call, Kind& kind) {
   if (recurrence.rounds == 0) {
     ++kind.sizes;
   }
-  if (recurrence.round != round_number) {
-    recurrence.round = round_number;
+  if (recurrence.round != current_round) {
+    recurrence.round = current_round;
     ++recurrence.rounds;
   }
   return recurrence.rounds >= (kind.sizes > kManySizes ? kManyRounds : kRounds);

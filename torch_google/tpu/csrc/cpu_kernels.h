@@ -32,6 +32,9 @@ void set_cpu_kernel_policy(PyObject* admit);
 // rounds.
 void end_round();
 
+// The number of the current round.
+uint64_t round_number();
+
 // The number of operator calls that ran on CPU kernels.
 uint64_t cpu_kernel_calls();
 void reset_cpu_kernel_calls();

@@ -259,6 +259,23 @@ py::tuple describe_origins(
   return py::make_tuple(origins, runs);
 }
 
+// Lengthens the tensor's storage to this number of elements, and marks it as
+// padded. Sizes, strides and values of tensors do not change.
+void pad_storage(const at::Tensor& tensor, size_t elements) {
+  const size_t bytes = elements * tensor.itemsize();
+  auto* storage =
+      tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+  auto& box = box_of(*storage);
+  box.resize(bytes);
+  storage->set_nbytes(bytes);
+  box.settle(*tensor.unsafeGetTensorImpl());
+  box.is_padded = true;
+}
+
+bool is_padded(const at::Tensor& tensor) {
+  return box_of(*tensor.unsafeGetTensorImpl()).is_padded;
+}
+
 bool is_blank(const at::Tensor& tensor) { return box_in(tensor).is_blank(); }
 
 #if TORCH_GOOGLE_TORCH_2_6
@@ -325,6 +342,7 @@ PYBIND11_MODULE(_C, module) {
     set_cpu_kernel_policy(admit.ptr());
   });
   module.def("cpu_kernel_calls", cpu_kernel_calls);
+  module.def("round_number", round_number);
   module.def("in_place_writes", in_place_writes);
   module.def("start", start);
   module.def("started", started);
@@ -403,6 +421,8 @@ PYBIND11_MODULE(_C, module) {
   module.def("shardings", shardings_of);
   module.def("reshard", reshard);
   module.def("is_blank", is_blank);
+  module.def("is_padded", is_padded);
+  module.def("pad_storage", pad_storage);
   module.def("value", stored_value);
   module.def("natural_shape", shape_of);
   module.def("natural_dtype", natural_dtype_of);

@@ -89,6 +89,7 @@ Program::Program(PyObject* compiled)
   }
   random_ = PyObject_IsTrue(attribute(compiled, "random").get()) == 1;
   writes_few_ = PyObject_IsTrue(attribute(compiled, "writes_few").get()) == 1;
+  is_padded_ = PyObject_IsTrue(attribute(compiled, "is_padded").get()) == 1;
   mesh_ = static_cast<Sharding>(
       PyLong_AsLongLong(attribute(compiled, "mesh").get()));
   if (mesh_ != kOneDevice) {
@@ -211,6 +212,7 @@ Results Program::results(const Call& call) const {
         results.push_back(make_tensor(result.sizes, result.strides,
                                       result.natural, result.dtype,
                                       call.device));
+        box_of(*results.back().unsafeGetTensorImpl()).is_padded = is_padded_;
     }
   }
   return results;

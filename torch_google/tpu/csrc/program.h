@@ -85,6 +85,10 @@ class Program : public LastUse {
   // a float, 'i' for an integer. The seed and the offset are included.
   const std::string& numbers() const { return numbers_; }
   bool random() const { return random_; }
+  // Whether the program pads its arrays, so that calls with other sizes share
+  // its executable. Fused mode runs such a program by itself: a trace with it
+  // would be compiled for one set of sizes.
+  bool is_padded() const { return is_padded_; }
   // Whether the operator usually writes to few elements of its argument.
   bool writes_few() const { return writes_few_; }
   // Returns the sharding of an array that is replicated across this program's
@@ -127,6 +131,7 @@ class Program : public LastUse {
   std::string numbers_;
   bool random_;
   bool writes_few_;
+  bool is_padded_;
   Sharding mesh_ = kOneDevice;
   c10::SmallVector<Sharding, 2> shardings_;
   // Positions in inputs_ of the tensors that are on a single device and must be

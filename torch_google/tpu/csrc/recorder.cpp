@@ -214,7 +214,7 @@ void record(Operator& self, const c10::OperatorHandle& handle,
       std::shared_ptr<const Program> replaced = program;
       self.programs[call->key].swap(replaced);
     }
-    auto results = mode == Mode::fused
+    auto results = mode == Mode::fused && !program->is_padded()
                        ? FusedTrace::record(std::move(program), *call)
                        : program->run(*call, mode == Mode::debug);
     torch::jit::drop(stack, arity);

@@ -78,6 +78,7 @@ from torch_google.tpu.runtime.metrics import Metrics, metrics, reset_metrics
 from torch_google.tpu.runtime.precision import get_precision, precision, set_precision
 from torch_google.tpu.runtime.program_limit import get_program_limit, set_program_limit
 from torch_google.tpu.runtime.scoped_setting import ScopedSetting
+from torch_google.tpu.runtime.size_bucket_setting import get_size_buckets, set_size_buckets
 
 __all__ = [
     "CacheMissError",
@@ -111,6 +112,7 @@ __all__ = [
     "get_program_limit",
     "get_rng_state",
     "get_rng_state_all",
+    "get_size_buckets",
     "init",
     "initial_seed",
     "ipc_collect",
@@ -148,6 +150,7 @@ __all__ = [
     "set_program_limit",
     "set_rng_state",
     "set_rng_state_all",
+    "set_size_buckets",
     "set_stream",
     "set_thread_eager_mode",
     "stream",

@@ -52,6 +52,7 @@ class CompiledOp:
     the program uniquely within this version of the package.
 
     `writes_few` tells whether the operator usually writes to few elements of its argument.
+    `is_padded` tells whether the program is one of `padded_op.py`, which has no `body`.
 
     If `function` is None, the first run calls `load`. Programs are loaded lazily because fused mode
     runs few of the cached single-operator programs.
@@ -69,16 +70,18 @@ class CompiledOp:
     numbers: str
     random: bool
     fingerprint: str
-    body: Body
+    body: Body | None
     load: Callable[[], Any] | None = None
     mesh: int = shardings.ONE_DEVICE
     input_shardings: tuple[int, ...] = ()
     shardings: tuple[int, ...] = ()
     writes_few: bool = False
+    is_padded: bool = False
 
     @property
     def jaxpr(self) -> ClosedJaxpr:
         """Return the program as a jaxpr, which can be part of another program."""
+        assert self.body is not None
         return self.body.traced.jaxpr
 
     def donating(self, position: int) -> jax.stages.Compiled | None:
@@ -86,25 +89,27 @@ class CompiledOp:
 
         Returns None if the variant cannot be compiled; then the program itself must run.
         """
+        if self.body is None:
+            return None
         try:
             with as_a_kernel():
-                executable = self._donating(position)
+                executable = self._donating(self.body, position)
                 compiler.scratch(executable)
                 return executable
         except Exception as error:  # noqa: BLE001 - the program itself still works
             _log.info("tpu: %s: the donating variant was not compiled: %s", self.name, error)
             return None
 
-    def _donating(self, position: int) -> jax.stages.Compiled:
+    def _donating(self, body: Body, position: int) -> jax.stages.Compiled:
         fingerprint = f"{self.fingerprint} donated {position}"
-        devices = self.body.devices
+        devices = body.devices
         stored = compiler.find_entry(fingerprint, devices)
         entry = stored and compiler.load_entry(stored)
         if entry is not None and entry.executable is not None:
             return entry.executable
         return compiler.compiled(
             self.name,
-            lambda: self.body.donating(position),
+            lambda: body.donating(position),
             fingerprint=fingerprint,
             on=devices,
         )
@@ -173,7 +178,7 @@ def kept_call(call: NormalizedCall, device: int) -> CompiledOp | None:
         results, random, chosen = _results_of(stored.note)
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError):
         return None  # the note is invalid: compile the program and replace the cache entry
-    plan = _CallPlan(call, None, random, device)
+    plan = CallPlan(call, None, random, device)
     if plan.placement.is_sharded and len(chosen) != plan.returns(results):
         return None
     body = plan.body(results, chosen)
@@ -200,7 +205,7 @@ def keep_baked(call: NormalizedCall, device: int) -> None:
 def compile_call(call: NormalizedCall, lowered: LoweredProgram, device: int) -> CompiledOp:
     """Compile a call and return its program, which keeps no reference to the call's tensors."""
     fingerprint = fingerprint_of(call)
-    plan = _CallPlan(call, lowered, bool(lowered.random), device)
+    plan = CallPlan(call, lowered, bool(lowered.random), device)
     results = tuple(call.results(lowered))
     body = plan.body(results)
     if _is_ours(call):
@@ -231,12 +236,15 @@ def compile_call(call: NormalizedCall, lowered: LoweredProgram, device: int) -> 
 
 def trace_call(call: NormalizedCall, lowered: LoweredProgram, device: int) -> None:
     """Trace a call's program without compiling it. Raises any error that its lowering raises."""
-    plan = _CallPlan(call, lowered, bool(lowered.random), device)
+    plan = CallPlan(call, lowered, bool(lowered.random), device)
     _ = plan.body(tuple(call.results(lowered))).traced
 
 
-class _CallPlan:
+class CallPlan:
     """A call's inputs, outputs and computation, without references to its tensors.
+
+    `targets` are the tensors that stand for the written storages. `inputs` are the tensors whose
+    storages the program reads.
 
     If `lowered` is None, the operator is lowered lazily, on first use.
     """
@@ -251,7 +259,8 @@ class _CallPlan:
         self._arguments = call.pure_arguments()
         self._bases = call.bases
         self._views = call.views
-        self._kinds = [_number_dtype(number) for number in call.numbers]
+        # The dtype of each number; None for a Number, which has none.
+        self.number_dtypes = [_number_dtype(number) for number in call.numbers]
         self._examples = [_example(number) for number in call.numbers] + [0, 0] * random
         self._constants = call.constants
         self._read_as = None if call.read_as is None else dtypes.to_jax(call.read_as)
@@ -275,10 +284,10 @@ class _CallPlan:
 
     def compiled(
         self,
-        executable: jax.stages.Compiled | None,
+        executable: Any,
         results: tuple[NewTensor | int | None, ...],
         fingerprint: str,
-        body: Body,
+        body: Body | None,
         chosen: Sequence[int],
         load: Callable[[], jax.stages.Compiled] | None = None,
     ) -> CompiledOp:
@@ -335,7 +344,7 @@ class _CallPlan:
             return self.run(values)
 
         function.__name__ = self.name.replace("::", "_").replace(".", "_")
-        body = Body(function, self._specs(), self.placement.sharding())
+        body = Body(function, self.specs(), self.placement.sharding())
         if not self.placement.is_sharded:
             return body
         if chosen:
@@ -350,7 +359,8 @@ class _CallPlan:
         """Return the number of arrays that the compiled function returns."""
         return len(self.targets) + sum(isinstance(result, NewTensor) for result in results)
 
-    def _specs(self) -> list[Any]:
+    def specs(self) -> list[Any]:
+        """Return the specs of the program's arguments."""
         specs: list[Any] = [
             jax.ShapeDtypeStruct(
                 shape, dtypes.to_jax(dtype), sharding=self.placement.sharding(number)
@@ -359,7 +369,7 @@ class _CallPlan:
         ]
         return specs + self._examples
 
-    def attach_checks(self, executable: jax.stages.Compiled, fingerprint: str) -> None:
+    def attach_checks(self, executable: Any, fingerprint: str) -> None:
         """Register the value checks, which run in debug mode and also explain failed runs."""
         make = lowerings.check_of(self._pure.name())
         if make is None:
@@ -378,7 +388,7 @@ class _CallPlan:
 
         asked = check_program.CheckProgram(
             function,
-            self._specs(),
+            self.specs(),
             self.placement.sharding(),
             name=self.name,
             fingerprint=fingerprint,
@@ -428,7 +438,7 @@ class _CallPlan:
         if kind == "constant":
             return constant(self._constants[index])
         if kind == "number":
-            dtype = self._kinds[index]
+            dtype = self.number_dtypes[index]
             return numbers[index] if dtype is None else jnp.asarray(numbers[index]).astype(dtype)
         view = self._views[index]
         if index in arrays:
@@ -441,9 +451,14 @@ class _CallPlan:
         view = self._views[index]
         if base is None:
             base = jnp.zeros(shape, dtypes.to_jax(dtype))
-        if jnp.iscomplexobj(value) and not view.dtype.is_complex:
-            value = jnp.real(value)
-        return write(base, jnp.asarray(value).astype(dtypes.to_jax(view.dtype)), view)
+        return write(base, as_dtype(value, view.dtype), view)
+
+
+def as_dtype(value: Any, dtype: torch.dtype) -> jax.Array:
+    """Return a value as it is stored in a tensor of this dtype."""
+    if jnp.iscomplexobj(value) and not dtype.is_complex:
+        value = jnp.real(value)
+    return jnp.asarray(value).astype(dtypes.to_jax(dtype))
 
 
 # In-place operators that overwrite a tensor without reading its old values.

@@ -20,6 +20,7 @@ from torch.utils import _pytree as pytree
 
 from torch_google.tpu import _C, program
 from torch_google.tpu.eager import (
+    changing_calls,
     changing_sizes,
     fallback,
     host_shapes,
@@ -38,6 +39,7 @@ from torch_google.tpu.eager.normalized_call import Base, NormalizedCall, as_a_ke
 from torch_google.tpu.eager.op_call import OpCall
 from torch_google.tpu.eager.recorded_operators import scalars_are_inputs
 from torch_google.tpu.program import BakedNumber, Number, refusals
+from torch_google.tpu.runtime import size_bucket_setting
 from torch_google.tpu.runtime.cache_miss import CacheMissError
 from torch_google.tpu.shardings import MeshMismatch
 
@@ -115,6 +117,31 @@ def check(call: OpCall) -> OpCall:
     return call
 
 
+def run_padded(call: OpCall) -> OpCall:
+    """Find or compile a program on padded arrays if the call's sizes keep changing.
+
+    This comes before the compile cache is read, so that its contents do not affect the choice.
+    """
+    if call.op in _host_shaped or not size_bucket_setting.get_size_buckets():
+        return call
+    changing = changing_calls.note(call.call)
+    if changing is None:
+        return call
+    from torch_google.tpu.eager import padded_op  # imported late, because it loads torch's tracers
+
+    if padded_op.OPS.refusal(changing) is not None:
+        return call
+    lowered = lower(check_uncached(call))
+    if lowered.is_done:
+        return lowered
+    assert lowered.lowered is not None
+    try:
+        found = padded_op.OPS.find(call.call, changing, lowered.lowered, call.device)
+    except padded_op.StoragePadded:
+        return call.done(None)
+    return call if found is None else call.done(found)
+
+
 def find_cached(call: OpCall) -> OpCall:
     """Look up the call's program in the compile cache."""
     if call.op in _host_shaped:
@@ -183,6 +210,7 @@ STAGES: tuple[Callable[[OpCall], OpCall], ...] = (
     normalize,
     check,
     run_strided_scatter,
+    run_padded,
     find_cached,
     check_uncached,
     run_moving,

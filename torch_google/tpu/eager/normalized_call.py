@@ -226,6 +226,21 @@ class NormalizedCall:
             kwargs["dtype"] = self.args[self.pure.written[0]].dtype
         return args, kwargs
 
+    @property
+    def argument_sources(self) -> list[list[tuple[str, int]]]:
+        """Return the sources, as in `sources`, of the inputs in each argument of the operator."""
+        return self._sources
+
+    def arranged(self, values: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Return the arguments of the out-of-place operator.
+
+        `values` has one item for each argument of the operator.
+        """
+        args, kwargs = self._pure(values)
+        if self.pure.takes_dtype:
+            kwargs["dtype"] = self.args[self.pure.written[0]].dtype
+        return args, kwargs
+
     def sources(self) -> list[tuple[str, int]]:
         """Return the source, (kind, index), of each input of the out-of-place operator's program.
 

@@ -21,6 +21,8 @@ from torch_google.tpu.runtime.strides import View, read
 # Zero-filled arrays of at least this many bytes are created on the device. Compiling the program
 # that creates them takes about 0.2 s.
 _LARGE = 1 << 26
+# Arrays up to this size are resized on the host.
+_SMALL = 1 << 20
 
 
 def zeros(
@@ -56,6 +58,14 @@ def zeros(
 
 def resized(array: jax.Array, elements: int, dtype: torch.dtype) -> jax.Array:
     """Return a flat copy with `elements` elements of `dtype`, truncated or extended with zeros."""
+    if dtypes.to_jax(dtype) == array.dtype and (
+        platform.name() == "cpu" or max(array.nbytes, elements * dtype.itemsize) <= _SMALL
+    ):
+        # Copy through the host: a program would have to be compiled for each length.
+        values = np.asarray(array).reshape(-1)[:elements]
+        copied = np.zeros(elements, values.dtype)
+        copied[: values.size] = values
+        return jax.device_put(copied, next(iter(array.devices())))
     if dtypes.to_jax(dtype) != array.dtype:
         count = array.nbytes // dtype.itemsize
         array = read(array, View((count,), (1,), 0, dtype))

@@ -31,8 +31,12 @@ class Metrics:
 
     `graphs`: events in torch.compile graphs. These are `compile`, `call`, `evict`, `copy` (an array
     could not be donated), `pad` (an argument was padded to the length of its bucket) and
-    `pad_compile` (a padding program was compiled). `exact`: graphs with symbolic sizes that need
-    one program per set of sizes, by reason.
+    `pad_compile` (a padding program was compiled). `exact`: graphs with symbolic sizes, and
+    operators, that need one program per set of sizes, by reason.
+
+    `padded`: events of operators whose sizes keep changing (see size_bucket_setting.py). These are
+    `compile` (a program for padded arrays was made), `sizes` (such a program got a new set of
+    sizes) and `storage` (a storage was lengthened).
 
     `fused_hits`, `fused_misses`: traces whose program was ready, and new traces. `fused_served`:
     traces that ran operator by operator while their program was being compiled. `flushes`: trace
@@ -62,6 +66,7 @@ class Metrics:
     exact: dict[str, int]
     cpu_kernels: int
     in_place: int
+    padded: dict[str, int]
 
 
 _compiles = [0, 0.0]
@@ -69,6 +74,7 @@ _host_shapes = [0]
 _fallbacks: Counter[str] = Counter()
 _graphs: Counter[str] = Counter()
 _exact: Counter[str] = Counter()
+_padded: Counter[str] = Counter()
 # The counters need a lock, because several threads compile programs.
 _lock = threading.Lock()
 
@@ -97,6 +103,7 @@ def metrics() -> Metrics:
         dict(_exact),
         _C.cpu_kernel_calls(),
         _C.in_place_writes(),
+        dict(_padded),
     )
 
 
@@ -110,6 +117,7 @@ def reset_metrics() -> None:
     _fallbacks.clear()
     _graphs.clear()
     _exact.clear()
+    _padded.clear()
 
 
 @contextmanager
@@ -138,5 +146,10 @@ def graph(event: str) -> None:
 
 
 def exact(reason: str) -> None:
-    """Count one graph with symbolic sizes that needs a program per set of sizes."""
+    """Count one graph with symbolic sizes, or operator, that needs a program per set of sizes."""
     _exact[reason] += 1
+
+
+def padded(event: str) -> None:
+    """Count an event of operators on padded arrays."""
+    _padded[event] += 1

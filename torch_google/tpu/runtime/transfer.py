@@ -10,6 +10,9 @@ from torch_google.tpu import _C, shardings
 from torch_google.tpu.runtime import arrays, platform
 from torch_google.tpu.runtime.strides import View, read
 
+# Arrays up to this many bytes are copied to the host as a whole.
+_SMALL = 1 << 20
+
 
 def transfer(target: torch.Tensor, source: torch.Tensor, _non_blocking: bool = False) -> None:
     """Copy between tensors on different devices, with torch's rules for sizes and dtypes.
@@ -44,7 +47,8 @@ def to_host(tensor: torch.Tensor) -> torch.Tensor:
     """Return a tensor's values as a CPU tensor, which must not be written to."""
     value = _C.value(tensor)
     view = View.of(tensor)
-    if platform.name() != "cpu" and tensor.numel() * 2 < value.size:
+    # Extract the view on the device, which compiles a program, only if this saves much time.
+    if platform.name() != "cpu" and tensor.numel() * 2 < value.size and value.nbytes > _SMALL:
         return arrays.to_host(read(value, view)).reshape(view.sizes)
     return host_view(arrays.to_host(value), tensor)
 

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds out which sizes of an operator's calls change, from the calls that needed a program.
+
+Different layers of a model call an operator with different sizes, but each layer's sizes stay the
+same: they are all seen in the first steps. A size that changes brings a new value in later steps as
+well. So a pattern counts the *rounds* in which it had new sizes. A round ends when the host reads a
+value, which usually happens once per step.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+
+# A pattern's sizes are changing once calls have had new sizes in this many rounds.
+_ROUNDS = 3
+# The calls and patterns of an operator that are remembered.
+_CALLS = 64
+_PATTERNS = 64
+# A pattern has at most this many sizes that change independently.
+_SYMBOLS = 4
+
+
+@dataclass(frozen=True)
+class CallSizes:
+    """The sizes of a call's tensors and its integer arguments, in a fixed order.
+
+    `owners` has the index of the tensor that each size belongs to, or -1 for an argument. `layouts`
+    describes each tensor's strides, offset and storage. `storages` has the shape of each tensor's
+    storage, or None if the storage is already padded.
+    """
+
+    values: tuple[int, ...]
+    owners: tuple[int, ...]
+    layouts: tuple[Hashable, ...]
+    storages: tuple[tuple[int, ...] | None, ...]
+
+
+@dataclass
+class SizePattern:
+    """Calls that differ only in some sizes.
+
+    `symbols` lists the sizes that change together, as (position, factor) pairs: the size at
+    `position` is the factor times the symbol's value. `tensors` are the tensors whose sizes or
+    layouts change. `storages` has the shapes of their storages, except for padded ones.
+    """
+
+    symbols: tuple[tuple[tuple[int, int], ...], ...]
+    tensors: frozenset[int]
+    static: tuple[tuple[int, int], ...]
+    layouts: tuple[tuple[int, Hashable], ...]
+    rounds: set[Hashable] = field(default_factory=set)
+    storages: dict[int, set[tuple[int, ...]]] = field(default_factory=dict)
+
+    def matches(self, call: CallSizes) -> bool:
+        """Return whether a call differs from the pattern's calls only in the sizes that change."""
+        values = call.values
+        return (
+            all(values[position] == size for position, size in self.static)
+            and all(call.layouts[tensor] == layout for tensor, layout in self.layouts)
+            and all(
+                values[position] == factor * values[symbol[0][0]]
+                for symbol in self.symbols
+                for position, factor in symbol
+            )
+        )
+
+    def note(self, call: CallSizes, round_: Hashable) -> None:
+        """Note one of the pattern's calls."""
+        if not self.is_changing:
+            self.rounds.add(round_)
+        for tensor in self.tensors:
+            shape = call.storages[tensor]
+            shapes = self.storages.setdefault(tensor, set())
+            if shape is not None and len(shapes) < 2:
+                shapes.add(shape)
+
+    @property
+    def is_changing(self) -> bool:
+        """Return whether the pattern's sizes have changed in several rounds."""
+        return len(self.rounds) >= _ROUNDS
+
+    def storage_changes(self, tensor: int) -> bool:
+        """Return whether the storages of a tensor, other than padded ones, have several shapes."""
+        return len(self.storages[tensor]) > 1
+
+    def symbol_values(self, call: CallSizes) -> tuple[int, ...]:
+        """Return the value of each symbol in a call."""
+        return tuple(call.values[symbol[0][0]] for symbol in self.symbols)
+
+
+class SizeHistory:
+    """The sizes that the calls of one kind have had: the operator and all that sizes leave open."""
+
+    def __init__(self) -> None:
+        self._calls: deque[tuple[CallSizes, Hashable]] = deque(maxlen=_CALLS)
+        self._patterns: OrderedDict[Hashable, SizePattern] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def pattern(self, call: CallSizes, round_: Hashable) -> SizePattern | None:
+        """Note a call that has no program. Return its pattern if the pattern's sizes change."""
+        with self._lock:
+            found = next((p for p in self._patterns.values() if p.matches(call)), None)
+            if found is None:
+                found = self._new_pattern(call, round_)
+            self._calls.append((call, round_))
+            if found is None:
+                return None
+            found.note(call, round_)
+            return found if found.is_changing else None
+
+    def _new_pattern(self, call: CallSizes, round_: Hashable) -> SizePattern | None:
+        """Return a pattern of this call and the most similar one of an earlier round.
+
+        Calls of the same round come from different layers of a model.
+        """
+        nearest: tuple[int, int] | None = None
+        chosen: tuple[SizePattern, CallSizes, Hashable] | None = None
+        for earlier, its_round in reversed(self._calls):
+            if its_round == round_:
+                continue
+            pattern = _pattern(earlier, call)
+            if pattern is None:
+                continue
+            distance = len(pattern.symbols), len(call.values) - len(pattern.static)
+            if nearest is None or distance < nearest:
+                nearest, chosen = distance, (pattern, earlier, its_round)
+        if chosen is None:
+            return None
+        pattern, earlier, its_round = chosen
+        pattern.note(earlier, its_round)
+        key = (pattern.symbols, pattern.tensors, pattern.static, pattern.layouts)
+        self._patterns[key] = pattern
+        if len(self._patterns) > _PATTERNS:
+            self._patterns.popitem(last=False)
+        return pattern
+
+
+def _pattern(earlier: CallSizes, call: CallSizes) -> SizePattern | None:
+    changed = [
+        position
+        for position, (a, b) in enumerate(zip(earlier.values, call.values, strict=True))
+        if a != b
+    ]
+    symbols = _symbols(earlier.values, call.values, changed)
+    if symbols is None:
+        return None
+    tensors = {call.owners[position] for position in changed} - {-1}
+    tensors |= {
+        tensor
+        for tensor, (a, b) in enumerate(zip(earlier.layouts, call.layouts, strict=True))
+        if a != b
+    }
+    if not tensors and not changed:
+        return None
+    still = [position for position in range(len(call.values)) if position not in changed]
+    return SizePattern(
+        symbols,
+        frozenset(tensors),
+        tuple((position, call.values[position]) for position in still),
+        tuple(
+            (tensor, layout) for tensor, layout in enumerate(call.layouts) if tensor not in tensors
+        ),
+    )
+
+
+def _symbols(
+    earlier: Sequence[int], later: Sequence[int], changed: Sequence[int]
+) -> tuple[tuple[tuple[int, int], ...], ...] | None:
+    """Group the positions whose sizes have the same ratio in both calls. None if too many change.
+
+    Sizes below 2 are never symbols, because torch treats them differently.
+    """
+    groups: list[list[tuple[int, int]]] = []
+    for position in sorted(changed, key=lambda p: (earlier[p], p)):
+        if min(earlier[position], later[position]) < 2:
+            return None
+        for group in groups:
+            first = group[0][0]
+            factor, rest = divmod(earlier[position], earlier[first])
+            if not rest and later[position] == factor * later[first]:
+                group.append((position, factor))
+                break
+        else:
+            groups.append([(position, 1)])
+    if len(groups) > _SYMBOLS:
+        return None
+    return tuple(tuple(group) for group in groups)
