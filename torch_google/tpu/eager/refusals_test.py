@@ -350,6 +350,15 @@ def test_masked_select_takes_masks_of_bools_alone() -> None:
             values.masked_select(torch.ones(4, dtype=dtype, device="tpu"))
 
 
+def test_a_masked_scatter_may_have_an_empty_source() -> None:
+    values = torch.ones(4, device="tpu")
+    nothing = torch.zeros(4, dtype=torch.bool, device="tpu")
+    assert values.masked_scatter(nothing, values[:0]).tolist() == [1, 1, 1, 1]
+    one = torch.ones(1, device="tpu", requires_grad=True)
+    torch.combinations(one, r=2).sum().backward()  # its backward pass scatters nothing
+    assert one.grad.tolist() == [0]
+
+
 def test_a_tensor_of_the_cpu_takes_no_indices_of_the_device() -> None:
     tensor = torch.ones(3, 4)
     index = torch.tensor([0, 2], device="tpu")

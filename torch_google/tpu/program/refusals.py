@@ -178,7 +178,7 @@ def _named(names: str) -> frozenset[str]:
 # Elementwise operators that torch does not tag as pointwise. All of them accept tensors of ones.
 _OF_ONES = _named(
     "aminmax binary_cross_entropy bucketize complex dist floor_divide floor_divide_ huber_loss isin masked_fill masked_fill_ "
-    "masked_scatter masked_scatter_ mse_loss polar rsub smooth_l1_loss soft_margin_loss"
+    "mse_loss polar rsub smooth_l1_loss soft_margin_loss"
 )
 # Random operators, for which the CPU checks the values of the distribution's parameters.
 _OF_PARAMETERS = _named(
@@ -197,6 +197,9 @@ _OF_PLACES = _named(
 _OF_OTHERS: dict[str, StandIn] = {
     "aten::_histogramdd_bin_edges": _a_row,
     "aten::as_strided_scatter": _zeros,
+    # A mask of zeros, because the source may be empty.
+    "aten::masked_scatter": _zeros,
+    "aten::masked_scatter_": _zeros,
     "aten::multinomial": _a_row,
 }
 
