@@ -26,12 +26,16 @@ import jax
 from torch_google.tpu.program import hlo
 from torch_google.tpu.program.guarded_sums import guard_sums
 from torch_google.tpu.program.hlo import Instruction
+from torch_google.tpu.program.unsupported_products import WITHOUT_YNN, has_unsupported_product
 
 _WRITE = "dynamic-update-slice"
 _EXPONENTIAL = "exponential"
 # Also disable `algsimp`: without `fusion`, it drops transposes before a reshape. It does so for
 # complex numbers, and for every dtype if a flag selects the older emitters.
-_NO_FUSION = {"xla_disable_hlo_passes": "fusion,algsimp", "xla_cpu_use_fusion_emitters": True}
+_NO_FUSION: dict[str, str | bool] = {
+    "xla_disable_hlo_passes": "fusion,algsimp",
+    "xla_cpu_use_fusion_emitters": True,
+}
 
 # Matches a NaN that is a scalar, or the first or only element of an array.
 _NAN = re.compile(r" constant\([{ ]*-?nan\b")
@@ -51,15 +55,21 @@ _ELEMENTWISE = frozenset(_ELEMENTWISE_NAMES.split())
 
 
 def compile_safely(lowered: jax.stages.Lowered) -> jax.stages.Compiled:
-    """Compile a program, and compile it again without fusion if XLA:CPU miscompiles it.
+    """Compile a program, and compile it again with other options if XLA:CPU has a bug with it.
 
     Applies `guard_sums` to the program first.
     """
     guard_sums(lowered)
     executable = lowered.compile()
-    if _is_for_cpu(executable) and is_miscompiled(executable.as_text() or ""):
-        executable = lowered.compile(compiler_options=_NO_FUSION)
-    return executable
+    if not _is_for_cpu(executable):
+        return executable
+    text = executable.as_text() or ""
+    options: dict[str, str | bool] = {}
+    if has_unsupported_product(text):
+        options |= WITHOUT_YNN
+    if is_miscompiled(text):
+        options |= _NO_FUSION
+    return lowered.compile(compiler_options=options) if options else executable
 
 
 def is_miscompiled(text: str) -> bool:
