@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training steps of whole models, each compiled as one program with `compile_step`."""
+"""Training steps of whole models.
+
+Each is one program, compiled with `compile_step`, except those of `_changing_lengths`.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from benchmarks.size_streams.model import VOCABULARY, Llama
 from benchmarks.tpu_eager.models import Gpt, ResNet18
 from examples.model import DigitNet
 from torch_google.tpu import compile_step
@@ -45,9 +49,29 @@ def _resnet() -> None:
     _step(ResNet18(), images, targets, torch.optim.SGD)
 
 
+def _changing_lengths() -> None:
+    """Train in strict mode on sequences of six lengths.
+
+    The first two lengths have programs of their own. The others share programs on padded arrays:
+    those up to 32 tokens, those up to 64, and those up to 2,048.
+    """
+    torch.tpu.set_size_buckets(True)
+    try:
+        model = Llama(width=32, heads=2, layers=1).to("tpu")
+        for length in (16, 17, 20, 25, 50, 1100):
+            tokens = (torch.arange(length) % VOCABULARY)[None].to("tpu")
+            logits, _ = model(tokens)
+            loss = functional.cross_entropy(logits.flatten(0, 1), tokens.flatten())
+            loss.backward()
+            loss.item()  # ends a round: see torch_google/tpu/eager/size_patterns.py
+    finally:
+        torch.tpu.set_size_buckets(None)
+
+
 STEPS: dict[str, Callable[[], None]] = {
     "digits": _digits,
     "gpt head_dim 64": lambda: _gpt(4),
     "gpt head_dim 128": lambda: _gpt(2),
     "resnet18": _resnet,
+    "changing lengths": _changing_lengths,
 }

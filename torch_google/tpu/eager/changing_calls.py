@@ -19,7 +19,12 @@ from torch.utils import _pytree as pytree
 
 from torch_google.tpu import _C, dtypes
 from torch_google.tpu.eager.normalized_call import NormalizedCall, is_constant
-from torch_google.tpu.eager.size_patterns import CallSizes, SizeHistory, SizePattern
+from torch_google.tpu.eager.size_patterns import (
+    CallSizes,
+    SizeHistory,
+    SizePattern,
+    TensorLayout,
+)
 from torch_google.tpu.program import Number
 from torch_google.tpu.runtime.precision import get_precision
 
@@ -107,14 +112,10 @@ def _sizes(call: NormalizedCall) -> CallSizes:
             values += [size for size in given if isinstance(size, int)]
             owners += [-1] * sum(isinstance(size, int) for size in given)
     layouts = tuple(
-        (view.strides, view.offset, base[0])
+        TensorLayout(view.strides, view.offset, base[0])
         for view, base in zip(call.views, call.bases, strict=True)
     )
-    storages = tuple(
-        None if _C.is_padded(tensor) else base[0]
-        for tensor, base in zip(call.tensors, call.bases, strict=True)
-    )
-    return CallSizes(tuple(values), tuple(owners), layouts, storages)
+    return CallSizes(tuple(values), tuple(owners), layouts, tuple(map(_C.is_padded, call.tensors)))
 
 
 @cache

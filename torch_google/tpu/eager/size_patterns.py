@@ -24,18 +24,26 @@ _SYMBOLS = 4
 
 
 @dataclass(frozen=True)
+class TensorLayout:
+    """A tensor's strides, its offset, and the shape of its storage."""
+
+    strides: tuple[int, ...]
+    offset: int
+    storage: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class CallSizes:
     """The sizes of a call's tensors and its integer arguments, in a fixed order.
 
-    `owners` has the index of the tensor that each size belongs to, or -1 for an argument. `layouts`
-    describes each tensor's strides, offset and storage. `storages` has the shape of each tensor's
-    storage, or None if the storage is already padded.
+    `owners` has the index of the tensor that each size belongs to, or -1 for an argument.
+    `is_padded` tells of each tensor whether its storage is longer than tensors need.
     """
 
     values: tuple[int, ...]
     owners: tuple[int, ...]
-    layouts: tuple[Hashable, ...]
-    storages: tuple[tuple[int, ...] | None, ...]
+    layouts: tuple[TensorLayout, ...]
+    is_padded: tuple[bool, ...]
 
 
 @dataclass
@@ -50,7 +58,7 @@ class SizePattern:
     symbols: tuple[tuple[tuple[int, int], ...], ...]
     tensors: frozenset[int]
     static: tuple[tuple[int, int], ...]
-    layouts: tuple[tuple[int, Hashable], ...]
+    layouts: tuple[tuple[int, TensorLayout], ...]
     rounds: set[Hashable] = field(default_factory=set)
     storages: dict[int, set[tuple[int, ...]]] = field(default_factory=dict)
 
@@ -72,10 +80,9 @@ class SizePattern:
         if not self.is_changing:
             self.rounds.add(round_)
         for tensor in self.tensors:
-            shape = call.storages[tensor]
             shapes = self.storages.setdefault(tensor, set())
-            if shape is not None and len(shapes) < 2:
-                shapes.add(shape)
+            if not call.is_padded[tensor] and len(shapes) < 2:
+                shapes.add(call.layouts[tensor].storage)
 
     @property
     def is_changing(self) -> bool:
@@ -153,8 +160,9 @@ def _pattern(earlier: CallSizes, call: CallSizes) -> SizePattern | None:
         for tensor, (a, b) in enumerate(zip(earlier.layouts, call.layouts, strict=True))
         if a != b
     }
-    if not tensors and not changed:
-        return None
+    storages = zip(earlier.layouts, call.layouts, strict=True)
+    if not changed and all(a.storage == b.storage for a, b in storages):
+        return None  # a view that moves: see moving_views.py
     still = [position for position in range(len(call.values)) if position not in changed]
     return SizePattern(
         symbols,

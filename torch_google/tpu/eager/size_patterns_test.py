@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torch_google.tpu.eager.size_patterns import CallSizes, SizeHistory, SizePattern
+from torch_google.tpu.eager.size_patterns import CallSizes, SizeHistory, SizePattern, TensorLayout
 
 
 def call(*shapes: tuple[int, ...], numbers: tuple[int, ...] = ()) -> CallSizes:
@@ -17,8 +17,8 @@ def call(*shapes: tuple[int, ...], numbers: tuple[int, ...] = ()) -> CallSizes:
     return CallSizes(
         (*values, *numbers),
         (*owners, *[-1] * len(numbers)),
-        tuple((shape, 0, shape) for shape in shapes),
-        shapes,
+        tuple(TensorLayout(shape, 0, shape) for shape in shapes),
+        (False,) * len(shapes),
     )
 
 
@@ -79,7 +79,7 @@ def test_no_pattern(lengths: tuple[int, ...]) -> None:
 
 def test_a_storage_that_keeps_its_size_is_told_from_one_that_changes() -> None:
     def prefix(length: int) -> CallSizes:
-        return CallSizes((length,), (0,), (((1,), 0, (64,)),), ((64,),))
+        return CallSizes((length,), (0,), (TensorLayout((1,), 0, (64,)),), (False,))
 
     fixed = last([[prefix(length)] for length in (5, 7, 9)])
     changing = last([[call((length,))] for length in (5, 7, 9)])
@@ -87,6 +87,25 @@ def test_a_storage_that_keeps_its_size_is_told_from_one_that_changes() -> None:
     assert changing is not None
     assert not fixed.storage_changes(0)
     assert changing.storage_changes(0)
+
+
+def test_a_view_that_moves_has_no_pattern() -> None:
+    rounds = [
+        [CallSizes((3,), (0,), (TensorLayout((1,), offset, (64,)),), (False,))]
+        for offset in (5, 7, 9, 11)
+    ]
+    assert last(rounds) is None
+
+
+def test_a_storage_that_changes_under_a_fixed_size_is_a_pattern() -> None:
+    rounds = [
+        [CallSizes((3,), (0,), (TensorLayout((1,), length - 3, (length,)),), (False,))]
+        for length in (5, 7, 9)
+    ]
+    pattern = last(rounds)
+    assert pattern is not None
+    assert pattern.symbols == ()
+    assert pattern.tensors == {0}
 
 
 _SHAPES = st.lists(st.integers(2, 6), min_size=1, max_size=3).map(tuple)
