@@ -21,8 +21,8 @@ from torch import nn
 from torch_google.tpu import _C
 from torch_google.tpu.eager import changing_calls, padded_op
 
-# From 17 to 28, all sizes that are derived from the length share buckets; so do those from 40 on.
-LENGTHS = (5, 9, 17, 20, 23, 28, 40, 47, 57)
+# The first four are compiled for their exact sizes. From 17 to 28, all sizes that are derived from the length share buckets; so do those from 40 on.
+LENGTHS = (3, 4, 5, 9, 17, 20, 23, 28, 40, 47, 57)
 
 
 @pytest.fixture(autouse=True)
@@ -95,9 +95,9 @@ def test_training_on_changing_lengths_compiles_once_for_each_bucket(mode: str) -
     with torch.tpu.eager_mode(mode):
         compiled = stream(step)
         torch.tpu.wait_for_compiles()
-    # The first two lengths have programs of their own, and fused mode combines these.
-    assert compiled[4:6] == [0, 0]
-    assert compiled[8] == 0
+    # The first four lengths have programs of their own, and fused mode combines these.
+    assert compiled[6:8] == [0, 0]
+    assert compiled[10] == 0
     assert torch.tpu.metrics().padded["sizes"] > 40
     assert not torch.tpu.metrics().exact
 
@@ -157,7 +157,7 @@ def test_values_and_layouts_are_those_of_the_cpu(name: str) -> None:
         return result
 
     compiled = stream(work)
-    assert compiled[5] == compiled[8] == 0, torch.tpu.metrics().exact
+    assert compiled[7] == compiled[10] == 0, torch.tpu.metrics().exact
 
 
 def _write_all(x: torch.Tensor, n: int) -> None:
@@ -207,7 +207,7 @@ def test_writes_change_only_their_elements(write: Callable[[torch.Tensor, int], 
         return y * 1
 
     compiled = stream(work)
-    assert compiled[5] == 0, torch.tpu.metrics().exact
+    assert compiled[7] == 0, torch.tpu.metrics().exact
 
 
 def test_a_write_to_a_part_of_a_fixed_storage() -> None:
@@ -240,7 +240,7 @@ def test_random_numbers_are_those_of_a_program_for_the_exact_size() -> None:
 
 
 def test_a_storage_that_is_lengthened_keeps_its_values_and_views() -> None:
-    for length in (5, 9, 17, 20):
+    for length in (3, 4, 5, 9, 17, 20):
         x = numbers(length, 3, device="tpu")
         view = x[1:, 2]
         (x * 2).sum().item()
@@ -254,7 +254,7 @@ def test_a_storage_that_is_lengthened_keeps_its_values_and_views() -> None:
 
 def test_a_shared_buffer_is_not_replaced() -> None:
     """A storage that other code can see keeps its memory, so the call gets its own program."""
-    for length in (5, 9, 17, 20, 24):
+    for length in (3, 4, 5, 9, 17, 20, 24):
         x = numbers(length, 3, device="tpu")
         other = torch.utils.dlpack.to_dlpack(x) if length > 9 else None
         assert torch.equal((x * 2).cpu(), numbers(length, 3) * 2)
@@ -264,7 +264,7 @@ def test_a_shared_buffer_is_not_replaced() -> None:
 
 def test_layers_of_a_model_get_their_own_programs() -> None:
     model = nn.Sequential(*(nn.Linear(width, width + 8) for width in range(8, 64, 8))).to("tpu")
-    for _ in range(4):
+    for _ in range(6):
         model(torch.ones(2, 8, device="tpu")).sum().item()
     assert not torch.tpu.metrics().padded
 
@@ -311,7 +311,7 @@ from torch_google.tpu import autoload
 autoload()
 torch.tpu.set_size_buckets(True)
 weight = torch.ones(8, 8, device="tpu")
-for length in (5, 9, 17, 20, 40):
+for length in (3, 4, 5, 9, 17, 20, 40):
     x = torch.ones(2, length, 8, device="tpu")
     (x.transpose(1, 2)[:, 1:].softmax(2).sum() + (x @ weight).relu().mean()).item()
 done = torch.tpu.metrics()

@@ -14,8 +14,9 @@ from collections import OrderedDict, deque
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
-# A pattern's sizes are changing once calls have had new sizes in this many rounds.
-_ROUNDS = 3
+# A pattern's sizes are changing once calls have had new sizes in this many rounds. Batches for
+# training and for evaluation, and the last batch of each, have four sizes.
+_ROUNDS = 5
 # The calls and patterns of an operator that are remembered.
 _CALLS = 64
 _PATTERNS = 64
