@@ -47,18 +47,18 @@ _histories: dict[Hashable, SizeHistory] = {}
 def note(call: NormalizedCall) -> ChangingCall | None:
     """Note the sizes of a call. Return None if they are not known to change.
 
-    Empty tensors, and tensors that are distributed, reinterpret their storage, or have a lazy conj
+    Empty tensors of changing sizes, and tensors that are distributed, reinterpret their storage, or have a lazy conj
     or neg bit, are not supported.
     """
     kind = _kind(call)
     if kind is None:
         return None
-    if any(0 in view.sizes for view in call.views):
-        return None
     sizes = _sizes(call)
     round_ = _C.round_number(), _C.counts()[0] // _LONGEST_ROUND
     pattern = _histories.setdefault(kind, SizeHistory()).pattern(sizes, round_)
-    return None if pattern is None else ChangingCall(kind, sizes, pattern)
+    if pattern is None or any(0 in call.views[index].sizes for index in pattern.tensors):
+        return None
+    return ChangingCall(kind, sizes, pattern)
 
 
 def forget() -> None:

@@ -138,6 +138,9 @@ WORK: dict[str, Callable[[str, int], torch.Tensor]] = {
     "positions": lambda d, n: torch.arange(n, device=d)[None] <= torch.arange(n, device=d)[:, None],
     "indices": lambda d, n: numbers(50, 4, device=d)[torch.arange(n, device=d) % 50],
     "a join": lambda d, n: torch.cat([numbers(n, 2, device=d), numbers(3, 2, device=d)]),
+    "a join with an empty tensor": lambda d, n: torch.cat(
+        [torch.empty(0, device=d), numbers(n, 2, device=d)]
+    ),
     "a number": lambda d, n: numbers(n, device=d) * n + torch.tensor(0.5) * n,
     "a conversion": lambda d, n: numbers(n, device=d).to(torch.int32).double(),
     "padding": lambda d, n: F.pad(numbers(2, n, device=d), (1, 2), value=4.0),
