@@ -23,6 +23,7 @@ from torch_google.tpu.estimate.chips import SOURCE, Chip, chip
 from torch_google.tpu.estimate.costs import Counted, count, is_copy, operator_costs
 from torch_google.tpu.estimate.filling import FilledCache, check_cache
 from torch_google.tpu.estimate.report import Buffer, Collective, Report
+from torch_google.tpu.lowerings.partitioned_call import resolve
 from torch_google.tpu.runtime.topology import Topology, topology
 
 _UNITS = {"": 1, "B": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -78,7 +79,7 @@ def estimate(
         "trace_seconds": captured.seconds,
     }
     try:
-        compiled = captured.lowered.compile()
+        compiled = resolve(captured.lowered).compile()
     except jax.errors.JaxRuntimeError as error:
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise

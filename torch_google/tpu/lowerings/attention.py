@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from torch_google.tpu.lowerings import flash_attention as flash
+from torch_google.tpu.lowerings import sharded_attention as sharded
 from torch_google.tpu.lowerings.opmath import is_zero, opmath
 from torch_google.tpu.lowerings.platform_choice import choose
 from torch_google.tpu.lowerings.table import lowering
@@ -179,8 +180,69 @@ def _attend(
         default=plain,
         x64=False,
         one_device=True,
+        on_mesh=_attend_on_mesh(is_causal, scale, log_sums),
     )
     return values
+
+
+def _attend_on_mesh(is_causal: bool, scale: Any, log_sums: bool) -> Callable[..., Any]:
+    """Return the forward function for programs that XLA partitions, without bias or dropout."""
+
+    @flash.at_current_precision
+    def attend(q: jax.Array, k: jax.Array, v: jax.Array, *, first_row: Any) -> Sequence[jax.Array]:
+        bias, causal = _causality(is_causal, first_row, q, k)
+        return _attend(q, k, v, bias, causal, scale, 0.0, None, log_sums=log_sums)
+
+    name = f"{_name(is_causal, scale)} log_sums={log_sums}"
+
+    def on_mesh(q: jax.Array, k: jax.Array, v: jax.Array) -> Any:
+        heads = flash.for_heads(k, q), flash.for_heads(v, q)
+        return sharded.forward(q, *heads, name=name, attend=attend)
+
+    return on_mesh
+
+
+def _differentiate_on_mesh(is_causal: bool, scale: Any) -> Callable[..., Any]:
+    """Return the backward function for programs that XLA partitions, without bias or dropout."""
+
+    @flash.at_current_precision
+    def differentiate(
+        q: jax.Array,
+        k: jax.Array,
+        v: jax.Array,
+        grad: jax.Array,
+        out: jax.Array,
+        log_sums: jax.Array,
+        *,
+        first_row: Any,
+    ) -> Sequence[jax.Array]:
+        bias, causal = _causality(is_causal, first_row, q, k)
+        gradients = _backward(grad, q, k, v, bias, out, log_sums, causal, scale, 0.0, None)
+        return [x for x in gradients[:3] if x is not None]
+
+    name = _name(is_causal, scale)
+
+    def on_mesh(
+        grad: jax.Array, q: jax.Array, k: jax.Array, v: jax.Array, *results: jax.Array
+    ) -> Any:
+        arrays = q, flash.for_heads(k, q), flash.for_heads(v, q), grad, *results
+        to_q, to_k, to_v = sharded.backward(*arrays, name=name, differentiate=differentiate)
+        return to_q, flash.of_groups(to_k, k), flash.of_groups(to_v, v)
+
+    return _as_float32(on_mesh)
+
+
+def _name(is_causal: bool, scale: Any) -> str:
+    precision = jax.config.jax_default_matmul_precision
+    return f"causal={is_causal} scale={scale} precision={precision}"
+
+
+def _causality(is_causal: bool, first_row: Any, q: jax.Array, k: jax.Array) -> tuple[_Bias, bool]:
+    """Return the bias and `is_causal` for a device whose first row is at this position."""
+    if not is_causal or first_row is None:
+        return None, is_causal
+    rows, keys = first_row + jnp.arange(q.shape[-2]), jnp.arange(k.shape[-2])
+    return rows[:, None] >= keys, False
 
 
 def _as_float32(function: Callable[..., Sequence[jax.Array]]) -> Callable[..., tuple[Any, ...]]:
@@ -265,6 +327,7 @@ def _backward(
         default=lambda *arrays: plain(*arrays)[:3],
         x64=False,
         one_device=True,
+        on_mesh=_differentiate_on_mesh(is_causal, scale),
     )
     return *gradients, None
 

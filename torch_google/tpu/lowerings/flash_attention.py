@@ -65,13 +65,13 @@ def forward(
     If `log_sums` is False, the log-sum-exps are zeros, which avoids storing them.
     """
 
-    @_at_current_precision
+    @at_current_precision
     def attend(q: jax.Array, k: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
         # Pallas takes a second to import, so import it only if a program uses it.
         from jax.experimental.pallas.ops.tpu import flash_attention as pallas
 
         blocks = _blocks(pallas, q, k)
-        heads = _for_heads(k, q), _for_heads(v, q)
+        heads = for_heads(k, q), for_heads(v, q)
         results = pallas._flash_attention(
             q, *heads, None, None, log_sums, causal, _scale(q, scale), blocks, False
         )
@@ -89,7 +89,7 @@ def backward(causal: bool, scale: Any) -> Callable[..., tuple[jax.Array, jax.Arr
     Its arguments are the output's gradient, q, k, v, the output and the log-sum-exps.
     """
 
-    @_at_current_precision
+    @at_current_precision
     def differentiate(
         grad: jax.Array,
         q: jax.Array,
@@ -105,7 +105,7 @@ def backward(causal: bool, scale: Any) -> Callable[..., tuple[jax.Array, jax.Arr
         # log-sum-exp as `top`, and 1 as `sum`.
         tops, sums = log_sums, jnp.ones_like(log_sums)
         shares = (out.astype(jnp.float32) * grad.astype(jnp.float32)).sum(-1)
-        arrays = (q, _for_heads(k, q), _for_heads(v, q), None, None, sums, tops, grad, shares)
+        arrays = (q, for_heads(k, q), for_heads(v, q), None, None, sums, tops, grad, shares)
         options = {
             "sm_scale": _scale(q, scale),
             "causal": causal,
@@ -127,23 +127,23 @@ def backward(causal: bool, scale: Any) -> Callable[..., tuple[jax.Array, jax.Arr
             block_k=blocks.block_k_dq,
             **options,
         )
-        return to_q, _of_groups(to_k, k), _of_groups(to_v, v)
+        return to_q, of_groups(to_k, k), of_groups(to_v, v)
 
     return differentiate
 
 
-def _at_current_precision(function: Callable[..., Any]) -> Callable[..., Any]:
+def at_current_precision(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a function so that it is traced with the current matmul precision.
 
-    The TPU version is traced only when the program is lowered, and the setting may have changed by
-    then.
+    The TPU version is traced only when the program is lowered or partitioned, and the setting may
+    have changed by then.
     """
     precision = jax.config.jax_default_matmul_precision
 
     @functools.wraps(function)
-    def traced(*arrays: jax.Array) -> Any:
+    def traced(*arrays: jax.Array, **options: Any) -> Any:
         with jax.default_matmul_precision(precision):
-            return function(*arrays)
+            return function(*arrays, **options)
 
     return traced
 
@@ -173,13 +173,13 @@ def _scale(q: jax.Array, scale: Any) -> float:
     return 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
 
 
-def _for_heads(x: jax.Array, q: jax.Array) -> jax.Array:
+def for_heads(x: jax.Array, q: jax.Array) -> jax.Array:
     """Repeat the keys or values for each head of `q`, because the heads in a group share them."""
     groups = q.shape[1] // x.shape[1]
     return x if groups == 1 else jnp.repeat(x, groups, axis=1)
 
 
-def _of_groups(grad: jax.Array, x: jax.Array) -> jax.Array:
+def of_groups(grad: jax.Array, x: jax.Array) -> jax.Array:
     """Sum the gradients of keys or values over the heads that share them."""
     groups = grad.shape[1] // x.shape[1]
     if groups == 1:

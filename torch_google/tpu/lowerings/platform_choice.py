@@ -19,6 +19,7 @@ from jax.core import ShapedArray
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Primitive, jaxpr_as_fun
 from jax.interpreters import batching, mlir
 
+from torch_google.tpu.lowerings import partitioned_call
 from torch_google.tpu.lowerings.replay import replaying
 
 Function = Callable[..., Any]
@@ -33,20 +34,31 @@ def choose(
     default: Function,
     x64: bool = True,
     one_device: bool = False,
+    on_mesh: Function | None = None,
 ) -> Any:
     """Return `tpu(*arrays)` on a TPU and `default(*arrays)` on other platforms.
 
     Both functions must return the same dtypes, take only arrays, and close over no traced value. If
     `x64` is False, `tpu` is traced and lowered with jax_enable_x64 off. `tpu` may raise
     NotImplementedError. If `one_device` is True, programs that XLA partitions across devices use
-    `default`, because XLA cannot partition Pallas kernels.
+    `on_mesh` on a TPU, or `default` if it is None, because XLA cannot partition Pallas kernels.
     """
     program, results = jax.make_jaxpr(default, return_shape=True)(*arrays)
 
     def flat(*values: jax.Array) -> list[jax.Array]:
         return jax.tree.leaves(tpu(*values))
 
-    values = _choice_p.bind(*arrays, default=program, tpu=flat, x64=x64, one_device=one_device)
+    def flat_on_mesh(*values: jax.Array) -> list[jax.Array]:
+        return jax.tree.leaves(on_mesh(*values)) if on_mesh is not None else []
+
+    values = _choice_p.bind(
+        *arrays,
+        default=program,
+        tpu=flat,
+        x64=x64,
+        one_device=one_device,
+        on_mesh=None if on_mesh is None else flat_on_mesh,
+    )
     return jax.tree.unflatten(jax.tree.structure(results), values)
 
 
@@ -116,12 +128,22 @@ def _lower(ctx: Any, *operands: Any, default: ClosedJaxpr, **_: Any) -> Any:
 
 
 def _lower_for_tpu(
-    ctx: Any, *operands: Any, default: ClosedJaxpr, tpu: Function, x64: bool, one_device: bool
+    ctx: Any,
+    *operands: Any,
+    default: ClosedJaxpr,
+    tpu: Function,
+    x64: bool,
+    one_device: bool,
+    on_mesh: Function | None,
 ) -> Any:
-    if one_device and _is_partitioned(ctx.module_context.axis_context):
+    context = ctx.module_context.axis_context
+    function: Function | None = tpu
+    if one_device and _is_partitioned(context):
+        function = on_mesh if partitioned_call.can_lower(context) else None
+    if function is None:
         return _lower(ctx, *operands, default=default)
     with jax.enable_x64(x64):
-        return mlir.lower_fun(tpu, multiple_results=True)(ctx, *operands)
+        return mlir.lower_fun(function, multiple_results=True)(ctx, *operands)
 
 
 def _is_partitioned(context: Any) -> bool:
@@ -143,7 +165,9 @@ def _batch(
     tpu: Function,
     x64: bool,
     one_device: bool,
+    on_mesh: Function | None,
 ) -> tuple[list[jax.Array], list[int]]:
+    # Calls of `on_mesh` cannot be batched, so a program over a mesh uses the default.
     values = choose(
         *arrays,
         tpu=jax.vmap(tpu, in_axes=tuple(axes)),

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 
 import jax
 
+from torch_google.tpu.lowerings.partitioned_call import resolve
 from torch_google.tpu.program import hlo
 from torch_google.tpu.program.guarded_sums import guard_sums
 from torch_google.tpu.program.hlo import Instruction
@@ -57,8 +58,9 @@ _ELEMENTWISE = frozenset(_ELEMENTWISE_NAMES.split())
 def compile_safely(lowered: jax.stages.Lowered) -> jax.stages.Compiled:
     """Compile a program, and compile it again with other options if XLA:CPU has a bug with it.
 
-    Applies `guard_sums` to the program first.
+    Applies `guard_sums` to the program first, and resolves calls that XLA cannot partition.
     """
+    lowered = resolve(lowered)
     guard_sums(lowered)
     executable = lowered.compile()
     if not _is_for_cpu(executable):
