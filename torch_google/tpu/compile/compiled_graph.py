@@ -28,6 +28,7 @@ from torch_google.tpu.compile.graph_signature import GraphSignature
 from torch_google.tpu.compile.options import Options
 from torch_google.tpu.compile.specialization import Specialization
 from torch_google.tpu.compile.split_graph import SplitGraph
+from torch_google.tpu.runtime import graph_origins
 
 # The options of the current torch.compile call. AOTAutograd's cache does not store them with a
 # graph.
@@ -121,8 +122,11 @@ class CompiledGraph(OutputCode):
         from torch.fx._graph_pickler import Options as PicklerOptions
 
         for module in self.signature.graph.modules():
-            for node in module.graph.nodes if isinstance(module, GraphModule) else ():
-                for name in ("nn_module_stack", "source_fn_stack", "example_value"):
+            if not isinstance(module, GraphModule):
+                continue
+            graph_origins.prepare_for_serialization(module)
+            for node in module.graph.nodes:
+                for name in ("source_fn_stack", "fwd_source_fn_stack", "example_value"):
                     node.meta.pop(name, None)
         self._stored = GraphPickler.dumps(self.signature.graph, PicklerOptions(ops_filter=None))
         del self.signature, self.options, self._accepted, self._specializations, self._bucketed

@@ -25,12 +25,24 @@ from torch_google.tpu.program import Number, constant, lower_op
 from torch_google.tpu.program.interpreter import computed, run
 from torch_google.tpu.program.lowering_lookup import lowering_of
 from torch_google.tpu.program.strided_nodes import STRIDED, evaluate
+from torch_google.tpu.runtime import kernel_names
 
-# A function that returns the context manager in which a node is evaluated. Callers use it to name
-# operators in HLO text. It is not part of a program's cache key, so it must not change the program.
+
+def _named(node: Node, position: int) -> AbstractContextManager[Any]:
+    """Name the operator in the program, for profiler traces."""
+    name = str(node.target).removeprefix("aten.").removesuffix(".default")
+    return jax.named_scope(kernel_names.scope(position, name))
+
+
+# A function that returns the context manager in which a node is evaluated. It names operators in
+# HLO text. It is not part of a program's cache key, so it must not change the program.
 NODE_SCOPE: ContextVar[Callable[[Node, int], AbstractContextManager[Any]]] = ContextVar(
-    "NODE_SCOPE", default=lambda node, position: nullcontext()
+    "NODE_SCOPE", default=_named
 )
+
+
+def _unnamed(node: Node, position: int) -> AbstractContextManager[Any]:
+    return nullcontext()
 
 
 class Evaluation:
@@ -54,6 +66,8 @@ class Evaluation:
         """Return the graph's results for these inputs, with the structure of the graph's output."""
         remaining = iter(inputs)
         scope = NODE_SCOPE.get()
+        if self._nested and scope is _named:
+            scope = _unnamed  # the profiler reports the operator that runs the subgraph
         for position, node in enumerate(self.graph.graph.nodes):
             if node.op == "placeholder":
                 self.values[node] = next(remaining)

@@ -23,6 +23,7 @@ from torch_google.tpu.compile.options import Options
 from torch_google.tpu.compile.symbols import Symbols
 from torch_google.tpu.lowerings.call_order import CallOrder, call_order
 from torch_google.tpu.program import reordered
+from torch_google.tpu.runtime import graph_origins, kernel_names
 from torch_google.tpu.shardings import ONE_DEVICE, parse, result_numbers, sharding_of
 
 # The number of references to an array that can be donated: from its storage, from the list of
@@ -249,12 +250,16 @@ class Specialization:
         specs += [0, 0] if signature.random else []
         donated = tuple(self._inputs.index(index) for index in self._donated)
 
+        def function(*inputs: Any) -> tuple[Any, ...]:
+            return self._function(*inputs)
+
         def trace(function: Callable[..., tuple[Any, ...]], on: Any) -> jax.stages.Traced:
+            function.__name__ = name
             jitted = jax.jit(function, donate_argnums=donated, out_shardings=on)
             return jitted.trace(*specs)
 
         def lower(on: Any) -> jax.stages.Lowered:
-            traced = trace(self._function, on)
+            traced = trace(function, on)
             on_cpu = placement.devices[0].platform == "cpu"
             quicker = reordered(traced.jaxpr) if on_cpu else None
             return (traced if quicker is None else trace(quicker, on)).lower()
@@ -273,11 +278,14 @@ class Specialization:
         adapter.count("compile")
         # Other libraries may change an operator without changing its name. A graph with such
         # operators has no fingerprint, so its cache key is the lowered text.
-        key = fingerprint(signature.graph, details) if is_ours(signature.graph) else None
+        own = fingerprint(signature.graph, details)
+        key = own if is_ours(signature.graph) else None
+        name = kernel_names.compiled_function(own)
+        graph_origins.register(f"jit_{name}", signature.graph)
 
         def executable(on: Any, kind: str) -> jax.stages.Compiled:
-            own = None if key is None else key + kind
-            return adapter.compile("torch.compile", lambda: lower(on), own, placement)
+            complete = None if key is None else key + kind
+            return adapter.compile("torch.compile", lambda: lower(on), complete, placement)
 
         if not placement.is_sharded:
             return executable(placement.sharding(), "")

@@ -128,8 +128,8 @@ def divided(mesh: Mapping[str, int], sizes: Mapping[str, int], arrays: Sequence[
             axes[dimension].append(axis)
             remaining[dimension] //= mesh[axis]
 
-    for array in arrays:
-        for dimension in ("b", "h"):
+    for dimension in ("b", "h"):
+        for array in arrays:
             for axis in array.get(dimension, ()):
                 divide(dimension, axis)
     sharding = dict.fromkeys(axis for array in arrays for each in array.values() for axis in each)
@@ -137,6 +137,6 @@ def divided(mesh: Mapping[str, int], sizes: Mapping[str, int], arrays: Sequence[
         divide("r", axis)
     for axis in mesh if sharding else ():
         if axis not in sharding:
-            divide("h", axis)
             divide("b", axis)
+            divide("h", axis)
     return {dimension: tuple(each) for dimension, each in axes.items()}

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from torch_google.tpu.profiler.origins import Origin, Recording
+from torch_google.tpu.profiler.origins import Origin, Recording, of_graphs
 from torch_google.tpu.runtime import kernel_names
 
 
 def name_operators(perfetto: Path, recording: Recording) -> None:
-    """Prefix each kernel of a fused program with the operators that it computes.
+    """Prefix each kernel of a program with several operators with the operators that it computes.
 
     `multiply_add_fusion.2` becomes `mul.Tensor, add.Tensor: multiply_add_fusion.2`. The arguments
     of the kernel's event also list the operators, and the modules and source lines that called
@@ -30,10 +30,15 @@ def name_operators(perfetto: Path, recording: Recording) -> None:
     names = kernel_names.of_modules(kernels.keys())
     for module, kernel_operators in names.items():
         events = kernels[module]
-        for event, runs in zip(events, recording.runs(module, events), strict=True):
+        graphs = of_graphs(module) if kernel_names.is_compiled(module) else None
+        all_runs = recording.runs(module, events) if graphs is None else [()] * len(events)
+        for event, runs in zip(events, all_runs, strict=True):
             operators = kernel_operators.get(event["args"]["hlo_op"], ())
             if operators:
-                origins = [[recording.origin(run, o.position) for o in operators] for run in runs]
+                if graphs is None:
+                    origins = [[recording.origin(r, o.position) for o in operators] for r in runs]
+                else:
+                    origins = [[graph[o.position] for o in operators] for graph in graphs]
                 event["args"] |= _arguments(operators, origins)
                 event["name"] = f"{event['args']['operators']}: {event['name']}"
     if not names:
@@ -49,8 +54,9 @@ def _arguments(
 ) -> dict[str, str]:
     """Return the arguments to add to a kernel's event.
 
-    `origins` has one entry for each run of the program to which the kernel may belong. The modules
-    are omitted if they differ between the runs, and so are the source lines.
+    `origins` has one entry for each run of a fused program, or each graph of torch.compile, to
+    which the kernel may belong. The modules are omitted if they differ between the entries, and so
+    are the source lines.
     """
     arguments = {"operators": _joined(operator.name for operator in operators)}
     for name, texts in {

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from torch_google.tpu import _C
-from torch_google.tpu.runtime import module_names
+from torch_google.tpu.runtime import graph_origins, module_names
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,11 @@ def recorded() -> Iterator[Recording]:
     finally:
         recording.stop()
         module_names.stop("profiler")
+
+
+def of_graphs(module: str) -> list[list[Origin]]:
+    """Return the origins of all operators in the graphs that an HLO module computes."""
+    return [[_origin(*each) for each in graph] for graph in graph_origins.of_module(module)]
 
 
 def _origin(module: str, file: str, line: int, is_backward: bool) -> Origin:

@@ -95,7 +95,7 @@ def caller() -> str:
 def users_level() -> int:
     """Return the `stacklevel` that makes the caller's warning point at the user's line of code."""
     level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and not _is_users(frame.f_code.co_filename):
+    while frame.f_back is not None and not is_users(frame.f_code.co_filename):
         level, frame = level + 1, frame.f_back
     return level
 
@@ -107,12 +107,12 @@ def frame_kind(code: CodeType) -> int:
     """
     if code is _engine_run_backward.__code__:
         return 2
-    return int(_is_users(code.co_filename))
+    return int(is_users(code.co_filename))
 
 
 def _users_line(frame: FrameType | None) -> str | None:
     while frame is not None:
-        if _is_users(frame.f_code.co_filename):
+        if is_users(frame.f_code.co_filename):
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back
     return None
@@ -133,9 +133,10 @@ def _node() -> str:
         return ""
     # In anomaly mode, the metadata contains the stack that created the node, innermost frame last.
     text = "".join(node.metadata.get("traceback_", ()))
-    lines = [f"{file}:{line}" for file, line in _FRAME.findall(text) if _is_users(file)]
+    lines = [f"{file}:{line}" for file, line in _FRAME.findall(text) if is_users(file)]
     return f" (backward of {node.name()}{', made at ' + lines[-1] if lines else ''})"
 
 
-def _is_users(file: str) -> bool:
+def is_users(file: str) -> bool:
+    """Return whether a file is neither in torch nor in this package, or is a test."""
     return not file.startswith(_ROOTS) or file.endswith("_test.py")

@@ -2,8 +2,9 @@
 """Maps the kernels of fused programs to their torch operators, for profiler traces.
 
 A fused program computes each operator in a scope named after the operator and its position in the
-fused trace. XLA stores the names of the scopes in the compiled program, so a program from the
-compile cache has them as well. They are read only when a profiler trace ends.
+fused trace. So does a program of torch.compile, with the position in its graph. XLA stores the
+names of the scopes in the compiled program, so a program from the compile cache has them as well.
+They are read only when a profiler trace ends.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import NamedTuple
 from torch_google.tpu.program import hlo
 
 _FUNCTION = "fused_"
+_COMPILED = "compiled_"
 _PREFIX = "op:"
 _SCOPE = re.compile(rf"{_PREFIX}(\d+):([\w.]+)")
 # Opcodes of instructions that only run the computations that they call.
@@ -23,21 +25,26 @@ _CALLS = ("fusion", "call", "while", "conditional")
 
 
 class Operator(NamedTuple):
-    """An operator of a fused program: its position in the trace, and its name."""
+    """An operator of a program: its position in the fused trace or in the graph, and its name."""
 
     position: int
     name: str
 
 
 def scope(position: int, operator: str) -> str:
-    """Return the name of the scope in which a fused program computes an operator."""
+    """Return the name of the scope in which a program computes an operator."""
     name = re.sub(r"[^\w.]", "_", operator.removeprefix("aten::"))
     return f"{_PREFIX}{position}:{name}"
 
 
 def function(fingerprint: str) -> str:
     """Return the name of a fused program's function, which identifies it in a profiler trace."""
-    return f"{_FUNCTION}{fingerprint.rpartition(' ')[2][:12]}"
+    return f"{_FUNCTION}{_digits(fingerprint)}"
+
+
+def compiled_function(fingerprint: str) -> str:
+    """Return the name of the function of a program of torch.compile, as `function` does."""
+    return f"{_COMPILED}{_digits(fingerprint)}"
 
 
 def module(fingerprint: str) -> str:
@@ -45,15 +52,20 @@ def module(fingerprint: str) -> str:
     return f"jit_{function(fingerprint)}"
 
 
+def is_compiled(module: str) -> bool:
+    """Return whether an HLO module of this name is a program of torch.compile."""
+    return module.startswith(f"jit_{_COMPILED}")
+
+
 def of_modules(modules: Collection[str]) -> dict[str, dict[str, tuple[Operator, ...]]]:
-    """Map the name of each fused program's HLO module to its kernels and their operators.
+    """Map the name of each HLO module with several operators to its kernels and their operators.
 
     The programs are looked up among the executables loaded on the devices, because C++ keeps only
     the function that runs a program. Modules without a loaded executable are omitted.
     """
     import jax  # lazily, because registering the device imports this module, and must stay fast
 
-    names = {name for name in modules if name.startswith(f"jit_{_FUNCTION}")}
+    names = {name for name in modules if name.startswith((f"jit_{_FUNCTION}", f"jit_{_COMPILED}"))}
     kernels: dict[str, dict[str, tuple[Operator, ...]]] = {}
     clients = {id(device.client): device.client for device in jax.local_devices()}
     for client in clients.values() if names else ():
@@ -96,6 +108,10 @@ def operators(text: str) -> dict[str, tuple[Operator, ...]]:
             if called or _own(instruction):
                 names[instruction.name] = tuple(dict.fromkeys(called or _own(instruction)))
     return names
+
+
+def _digits(fingerprint: str) -> str:
+    return fingerprint.rpartition(" ")[2][:12]
 
 
 def _own(instruction: hlo.Instruction) -> list[Operator]:
