@@ -114,10 +114,10 @@ def _plan(
 def divided(mesh: Mapping[str, int], sizes: Mapping[str, int], arrays: Sequence[Axes]) -> Axes:
     """Return the axes that divide the batch (b), the heads (h) and the rows (r).
 
-    An axis that shards batch or heads of an array keeps doing so; earlier arrays decide. All other
-    axes that shard an array divide the rows. An axis that shards no array divides heads or batch,
-    unless no array is sharded at all, because devices along it would compute the same. An axis is
-    left out if it does not divide a dimension evenly.
+    An axis that shards the batch of an array divides the batch; any other axis that shards heads
+    divides the heads. All other axes that shard an array divide the rows. An axis that shards no
+    array divides batch or heads, because devices along it would compute the same, unless no array
+    is sharded at all. An axis is left out if it does not divide a dimension evenly.
     """
     axes: dict[str, list[str]] = {"b": [], "h": [], "r": []}
     remaining = dict(sizes)

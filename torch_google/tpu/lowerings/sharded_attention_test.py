@@ -91,7 +91,7 @@ def test_another_program_is_not_changed() -> None:
     ("arrays", "expected"),
     [
         ([{"b": ("x",), "h": ("y",)}], {"b": ("x",), "h": ("y",), "r": ()}),
-        ([{"h": ("x",)}, {"b": ("x",), "h": ("y",)}], {"b": (), "h": ("x",), "r": ("y",)}),
+        ([{"h": ("x",)}, {"b": ("x",), "h": ("y",)}], {"b": ("x",), "h": ("y",), "r": ()}),
         # Without y, four devices would compute the same.
         ([{"b": ("x",)}], {"b": ("x",), "h": ("y",), "r": ()}),
         # Each of the y devices has one head, so x divides the rows.
@@ -100,7 +100,7 @@ def test_another_program_is_not_changed() -> None:
         ([{"r": ("x",)}, {"b": ("x",)}], {"b": ("x",), "h": ("y",), "r": ()}),
         ([{"k": ("x",)}, {"d": ("y",)}], {"b": (), "h": (), "r": ("x", "y")}),
         # Nothing can be divided by z, so all devices along z compute the same.
-        ([{"k": ("z",)}], {"b": (), "h": ("x",), "r": ()}),
+        ([{"k": ("z",)}], {"b": ("x",), "h": ("y",), "r": ()}),
         ([{}], {"b": (), "h": (), "r": ()}),
     ],
 )
