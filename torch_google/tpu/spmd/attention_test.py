@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -90,5 +91,5 @@ def test_a_compiled_program_runs_the_kernels() -> None:
 
 
 def _run(mode: str, spec: list[Any], options: dict[str, Any]) -> Any:
-    text = devices_testing.json.dumps({"spec": spec, **options})
+    text = json.dumps({"spec": spec, **options})
     return devices_testing.run(_ATTEND, mode, text, devices=8)
