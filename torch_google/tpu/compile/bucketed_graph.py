@@ -62,7 +62,7 @@ class BucketedGraph:
         self._refused: str | None = None
         self._programs: OrderedDict[Hashable, BucketedProgram] = OrderedDict()
         self._plans: OrderedDict[Hashable, _BucketPlan | None] = OrderedDict()
-        self._sources = _sources(signature)
+        self._sources = signature.sources()
         self._shaped = _in_shapes(signature)
 
     def __call__(
@@ -178,19 +178,6 @@ class BucketedGraph:
         for key in [key for key, plan in self._plans.items() if plan and plan.program is gone]:
             del self._plans[key]
         adapter.count("evict")
-
-
-def _sources(signature: GraphSignature) -> dict[Any, tuple[int, int | None]]:
-    """Map each symbol to the index of an argument and, for a tensor, the index of a dimension."""
-    sources: dict[Any, tuple[int, int | None]] = {}
-    for index, meta in enumerate(signature.metas):
-        if isinstance(meta, torch.SymInt) and meta.node.expr.is_Symbol:
-            sources.setdefault(meta.node.expr, (index, None))
-    for index in signature.sized:
-        for axis, size in enumerate(signature.metas[index].shape):
-            if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
-                sources.setdefault(size.node.expr, (index, axis))
-    return sources
 
 
 def _in_shapes(signature: GraphSignature) -> list[Any]:

@@ -21,6 +21,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from torch_google.tpu.buckets import BucketPolicy
 from torch_google.tpu.compile.bucketed_graph import BucketedGraph
+from torch_google.tpu.compile.cpu_calls import CpuCalls, Route
 from torch_google.tpu.compile.device_adapter import DeviceAdapter
 from torch_google.tpu.compile.effects import remove_effects
 from torch_google.tpu.compile.graph_refusals import check_graph
@@ -83,9 +84,17 @@ class CompiledGraph(OutputCode):
         adapter = signature.adapter()
         if signature.collective and not adapter.takes_collectives():
             return self._parts()(args if isinstance(args, list) else list(args))
+        route = self._route(args, adapter)
+        if route is Route.KERNELS:
+            assert self._cpu_calls is not None
+            results = self._cpu_calls.run(args, adapter)
+            if results is not None:
+                if isinstance(args, list):
+                    args.clear()
+                return results
         precision = self.options.precision or adapter.precision()
         shardings = signature.shardings(args)
-        if self._bucketed is not None and not shardings:
+        if self._bucketed is not None and route is not Route.EXACT and not shardings:
             padded = self._bucketed(args, adapter, precision)
             if padded is not None:
                 if isinstance(args, list):
@@ -130,7 +139,7 @@ class CompiledGraph(OutputCode):
                     node.meta.pop(name, None)
         self._stored = GraphPickler.dumps(self.signature.graph, PicklerOptions(ops_filter=None))
         del self.signature, self.options, self._accepted, self._specializations, self._bucketed
-        del self._split
+        del self._split, self._cpu_calls
 
     def post_compile(self, *_: Any) -> None:
         """Restore the graph after unpickling."""
@@ -154,6 +163,7 @@ class CompiledGraph(OutputCode):
         self._specializations: OrderedDict[Hashable, Specialization] = OrderedDict()
         self._split: SplitGraph | None = None
         self._bucketed: BucketedGraph | None = None
+        self._cpu_calls: CpuCalls | None = None
         if self.signature.symbolic and self.options.buckets is not False:
             sizes = None if self.options.buckets is True else self.options.buckets
             count = len(self.signature.outputs) if self._returns is None else self._returns
@@ -164,6 +174,14 @@ class CompiledGraph(OutputCode):
             self._bucketed = BucketedGraph(
                 self.signature, self.options, BucketPolicy(sizes), loose=count, wait=wait
             )
+            # The other values of these options ask for programs.
+            if self.options.buckets is True and self.options.precision is None:
+                self._cpu_calls = CpuCalls(self.signature, loose=count, wait=wait)
+
+    def _route(self, args: Sequence[Any], adapter: DeviceAdapter) -> Route:
+        if self._cpu_calls is None:
+            return Route.BUCKETS
+        return self._cpu_calls.route(args, adapter)
 
     def _parts(self) -> SplitGraph:
         if self._split is None:

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
+from torch._ops import OpOverload
 
 from torch_google.tpu.program import compile_safely, constant, tensor_of
 from torch_google.tpu.shardings import ONE_DEVICE, Placement
@@ -128,6 +129,25 @@ class DeviceAdapter(ABC):
     @abstractmethod
     def needs(self, executable: jax.stages.Compiled) -> int:
         """Return the bytes that a program needs in addition to its inputs, according to XLA."""
+
+    def uses_cpu_kernels(self) -> bool:
+        """Return whether torch's CPU kernels may run graphs whose sizes change."""
+        return False
+
+    def runs_on_cpu(self, op: OpOverload, args: Sequence[Any]) -> bool:
+        """Return whether a CPU kernel may run an operator. `args` are in schema order, and fake."""
+        return False
+
+    def cpu_graph(
+        self,
+        arguments: int,
+        steps: list[Any],
+        outputs: list[Any],
+        written: list[int],
+        device: torch.device,
+    ) -> Any:
+        """Return a CpuGraph (../csrc/cpu_graph.h), in the format of cpu_graph.py."""
+        raise NotImplementedError
 
     @abstractmethod
     def check_room(self, device: torch.device, needs: int) -> None:

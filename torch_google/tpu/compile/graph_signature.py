@@ -96,6 +96,18 @@ class GraphSignature:
         numbers = dict(zip(places, own.shardings([args[index] for index in places]), strict=False))
         return [numbers.get(index, ONE_DEVICE) for index in range(len(args))] if numbers else ()
 
+    def sources(self) -> dict[Any, tuple[int, int | None]]:
+        """Map each symbol to the index of an argument and, for a tensor, an index of a dimension."""
+        sources: dict[Any, tuple[int, int | None]] = {}
+        for index, meta in enumerate(self.metas):
+            if isinstance(meta, torch.SymInt) and meta.node.expr.is_Symbol:
+                sources.setdefault(meta.node.expr, (index, None))
+        for index in self.sized:
+            for axis, size in enumerate(self.metas[index].shape):
+                if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
+                    sources.setdefault(size.node.expr, (index, axis))
+        return sources
+
     def check(self, results: list[Any]) -> list[Any]:
         """Run the checks on the values at the end of `results`, and return the results before them.
 

@@ -3,13 +3,11 @@
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/clone.h>
-#include <ATen/ops/zeros.h>
-#include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 
+#include "torch_google/tpu/csrc/host_values.h"
 #include "torch_google/tpu/csrc/partial_write.h"
 #include "torch_google/tpu/csrc/program.h"
 #include "torch_google/tpu/csrc/python.h"
@@ -17,65 +15,6 @@
 
 namespace torch_google::tpu {
 namespace {
-
-at::Tensor over(c10::Storage storage, const at::Tensor& like) {
-  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
-      std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
-      like.dtype());
-  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(
-      like.sizes(), like.strides(), like.storage_offset());
-  return tensor;
-}
-
-std::shared_ptr<Arrival> arrived(at::Tensor flat) {
-  auto arrival = std::make_shared<Arrival>([] {});
-  arrival->deliver({std::move(flat)});
-  return arrival;
-}
-
-// Returns the flat host memory in which the values of a box (box.h) arrived, or
-// an undefined tensor if they are elsewhere or have not arrived.
-at::Tensor arrived_values(const Box& box) {
-  const auto& arrival = box.arrival();
-  const bool is_on_host = arrival && arrival->is_done() && !arrival->error() &&
-                          !arrival->array(box.output());
-  return is_on_host ? arrival->storage(box.output()) : at::Tensor();
-}
-
-// The box keeps its values in the returned memory until a program needs them,
-// unless other code may use the memory of its array.
-HostValues host_values(Box& box) {
-  for (;;) {
-    if (at::Tensor values = arrived_values(box); values.defined()) {
-      return {std::move(values), box.arrival(), Ref()};
-    }
-    // Destroyed at the end: destroying an array may release the GIL, and then
-    // another thread may write to the box.
-    Ref array;
-    Ref answer;
-    at::Tensor values;
-    if (box.is_blank()) {
-      const int64_t count = std::accumulate(box.shape.begin(), box.shape.end(),
-                                            int64_t{1}, std::multiplies<>());
-      values = at::zeros({count}, at::TensorOptions(box.dtype));
-    } else {
-      array = Ref::borrow(box.value(Reason::strict));
-      answer = Ref::checked(
-          PyObject_CallFunction(callbacks().to_host, "O", array.get()));
-      // Copy the values, because JAX owns the array's memory and may reuse it.
-      values = THPVariable_Unpack(answer.get()).clone();
-      if (!box.holds(array.get())) {
-        continue;  // another thread has written to the box during the call
-      }
-      if (box.is_shared()) {
-        return {std::move(values), nullptr, std::move(array)};
-      }
-    }
-    auto arrival = arrived(values);
-    box.expect(arrival, 0);
-    return {std::move(values), std::move(arrival), Ref()};
-  }
-}
 
 // Returns the result, cloned if necessary, as a tensor that covers its own
 // storage and has the strides that the result would have on the device.
@@ -94,30 +33,9 @@ at::Tensor owned(const at::Tensor& result,
   return result.clone(at::MemoryFormat::Preserve);
 }
 
-// Returns the whole storage of a CPU tensor as a flat tensor.
-at::Tensor flat(const at::Tensor& values) {
-  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(values.storage()),
-      c10::DispatchKeySet(c10::DispatchKey::CPU), values.dtype());
-  tensor.unsafeGetTensorImpl()->set_sizes_contiguous(
-      {static_cast<int64_t>(values.storage().nbytes() / values.itemsize())});
-  return tensor;
-}
-
 // Creates a tensor on the device whose value is a result of a CPU kernel.
 at::Tensor to_device(const at::Tensor& result, c10::DeviceIndex device) {
-  Sizes natural(result.sizes());
-  if (result.numel() != 0) {
-    std::vector<size_t> order(static_cast<size_t>(result.dim()));
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-      return result.strides()[a] > result.strides()[b];
-    });
-    for (size_t i = 0; i < order.size(); ++i) {
-      natural[i] = result.sizes()[order[i]];
-    }
-  }
-  at::Tensor tensor = make_tensor(result.sizes(), result.strides(), natural,
+  at::Tensor tensor = make_tensor(result.sizes(), result.strides(), dense_shape(result),
                                   result.scalar_type(), device);
   box_of(*tensor.unsafeGetTensorImpl()).expect(arrived(flat(result)), 0);
   return tensor;

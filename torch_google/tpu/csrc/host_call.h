@@ -11,6 +11,7 @@
 
 #include "torch_google/tpu/csrc/arrival.h"
 #include "torch_google/tpu/csrc/box.h"
+#include "torch_google/tpu/csrc/host_values.h"
 #include "torch_google/tpu/csrc/key.h"
 #include "torch_google/tpu/csrc/python.h"
 
@@ -23,14 +24,6 @@ enum class InPlace : long { never, pointwise, indexed };
 // Returns whether two tensors have the same dtype, sizes, strides and offset.
 bool is_same_view(const at::Tensor& a, const at::Tensor& b);
 const c10::StorageImpl* storage_of(const at::Tensor& tensor);
-
-// The values of a box as flat host memory, which must not be written to. The
-// box keeps them in `arrival`, or in `array` if `values` is a copy.
-struct HostValues {
-  at::Tensor values;
-  std::shared_ptr<Arrival> arrival;
-  Ref array;
-};
 
 // The caller must hold the GIL.
 class HostCall {

@@ -6,6 +6,7 @@
 #include "torch_google/tpu/csrc/allocator.h"
 #include "torch_google/tpu/csrc/backend.h"
 #include "torch_google/tpu/csrc/box.h"
+#include "torch_google/tpu/csrc/cpu_graph.h"
 #include "torch_google/tpu/csrc/cpu_kernels.h"
 #include "torch_google/tpu/csrc/ffi_collective.h"
 #include "torch_google/tpu/csrc/flight_recorder.h"
@@ -344,6 +345,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("cpu_kernel_calls", cpu_kernel_calls);
   module.def("round_number", round_number);
   module.def("in_place_writes", in_place_writes);
+  define_cpu_graph(module);
   module.def("start", start);
   module.def("started", started);
   module.def("forked", forked);

@@ -62,6 +62,8 @@ _INDEXED = frozenset(
         *("aten::scatter_", "aten::scatter_add_"),
     }
 )
+# Tags of operators whose result sizes, or results on the host, depend on values.
+_HAS_VALUE_SIZES = frozenset({torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output})
 _PREFIXES = tuple(f"aten::{prefix}" for prefixes in _COMPILED.values() for prefix in prefixes)
 
 
@@ -131,6 +133,21 @@ def is_always_compiled(op: OpOverload) -> bool:
         # An out= argument may have to be resized. The results of pointwise operators have the sizes
         # to which their operands broadcast, so C++ sees a resize in advance.
         or (_has_out(op) and torch.Tag.pointwise not in op.tags)
+    )
+
+
+def runs_in_graphs(op: OpOverload, args: Sequence[Any]) -> bool:
+    """Return whether an operator in a torch.compile graph may use its CPU kernel.
+
+    `args` holds all arguments in schema order, with fake tensors. torch.compile has checked them.
+    """
+    return not (
+        op._schema.is_mutable
+        or is_always_compiled(op)
+        or not _HAS_VALUE_SIZES.isdisjoint(op.tags)
+        or host_shapes.has_mask(op, args)
+        or _truncates(op, args)
+        or _is_pinned(op, args)
     )
 
 

@@ -10,11 +10,12 @@ from typing import Any, NoReturn
 import jax
 import jax.numpy as jnp
 import torch
+from torch._ops import OpOverload
 
 from torch_google.tpu import _C, dtypes
 from torch_google.tpu.compile import DeviceAdapter, TensorSpec, register_adapter
 from torch_google.tpu.compile.device_adapter import padded
-from torch_google.tpu.eager import NewTensor
+from torch_google.tpu.eager import NewTensor, cpu_kernels
 from torch_google.tpu.lowerings.collectives import TARGET
 from torch_google.tpu.runtime import arrays, compiler, errors, metrics, platform, processes
 from torch_google.tpu.runtime.dynamo_skip import untraced
@@ -123,6 +124,22 @@ class TpuAdapter(DeviceAdapter):
     def takes_collectives(self) -> bool:
         # lowerings/collectives.py lowers collectives only for the `cpu` platform.
         return platform.name() == "cpu" and not processes.uses_xla("cpu")
+
+    def uses_cpu_kernels(self) -> bool:
+        return _C.uses_cpu_kernels()
+
+    def runs_on_cpu(self, op: OpOverload, args: Sequence[Any]) -> bool:
+        return cpu_kernels.runs_in_graphs(op, args)
+
+    def cpu_graph(
+        self,
+        arguments: int,
+        steps: list[Any],
+        outputs: list[Any],
+        written: list[int],
+        device: torch.device,
+    ) -> Any:
+        return _C.CpuGraph(arguments, steps, outputs, written, device.index or 0)
 
     def needs(self, executable: jax.stages.Compiled) -> int:
         return compiler.needs(executable)

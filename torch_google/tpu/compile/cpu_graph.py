@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Translates a graph for torch's CPU kernels, which then run it over the same memory.
+
+`../csrc/cpu_graph.cpp` interprets the translation. A step is a pair (action, operands). The action
+is one of:
+
+- an operator's name and overload; the operands are all of its arguments, in schema order
+- a Python function of numbers, such as `operator.mul`
+- an integer n, which selects item n of its operand
+
+An operand is ("constant", value), ("value", register) or ("list", operands). The first registers
+hold the arguments of the graph. Each step has the next register for its result.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
+from torch.utils import _pytree as pytree
+
+from torch_google.tpu.compile.device_adapter import DeviceAdapter
+from torch_google.tpu.compile.graph_signature import GraphSignature
+
+_Operand = tuple[str, Any]
+_NUMBERS = (int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
+_CPU = torch.device("cpu")
+_aten = torch.ops.aten
+_EMPTY = frozenset(
+    {
+        *(_aten.empty.memory_format, _aten.empty_strided.default, _aten.empty_like.default),
+        *(_aten.new_empty.default, _aten.new_empty_strided.default),
+    }
+)
+_FILLS = frozenset({_aten.fill.Scalar, _aten.fill.Tensor, _aten.zero.default, _aten.copy.default})
+
+
+class NoCpuGraph(Exception):  # noqa: N818 - an outcome, which the caller handles
+    """A graph cannot run on CPU kernels. The message is the reason."""
+
+
+@dataclass
+class CpuGraphPlan:
+    """A graph in the format that C++ interprets.
+
+    The first `outputs` are the new values of the arguments `written`, and the others are new
+    results. `results` lists all results of the graph, in order. Each is a node for a new result,
+    the index of the argument that is returned, or, in a list of one item, a constant.
+    """
+
+    written: list[int]
+    results: list[Node | int | list[Any]]
+    nodes: list[Node]
+    steps: list[tuple[Any, list[_Operand]]] = field(default_factory=list)
+    outputs: list[_Operand] = field(default_factory=list)
+
+
+def plan(signature: GraphSignature, adapter: DeviceAdapter) -> CpuGraphPlan:
+    """Translate a graph. Raises NoCpuGraph if one of its operators must run in a program."""
+    graph = signature.graph
+    _check(signature)
+    results = [_result(signature, output) for output in signature.outputs]
+    written = list(signature.written)
+    nodes = [signature.written[index] for index in written]
+    nodes += dict.fromkeys(result for result in results if isinstance(result, Node))
+    translation = CpuGraphPlan(written, results, nodes)
+    registers = {node: index for index, node in enumerate(signature.inputs)}
+    for node in graph.graph.nodes:
+        if node.op in ("placeholder", "output") or _is_epilogue(signature, node):
+            continue
+        if node.op != "call_function":
+            raise NoCpuGraph(f"{node.op} {node.target}")
+        translation.steps.append(_step(node, registers, signature, adapter))
+        registers[node] = len(signature.inputs) + len(translation.steps) - 1
+    translation.outputs = [("value", registers[node]) for node in nodes]
+    return translation
+
+
+def _check(signature: GraphSignature) -> None:
+    if signature.random or signature.collective or signature.checks:
+        raise NoCpuGraph("random numbers, collectives or checks of values")
+    if sum(isinstance(module, GraphModule) for module in signature.graph.modules()) > 1:
+        raise NoCpuGraph("control flow")
+    for meta in signature.metas:
+        if not (meta is None or isinstance(meta, (torch.Tensor, *_NUMBERS))):
+            raise NoCpuGraph(f"an argument of type {type(meta).__name__}")
+    for index, value in signature.written.items():
+        target = signature.metas[index]
+        if target.device != signature.device or value.meta["val"].dtype != target.dtype:
+            raise NoCpuGraph("a write that moves or converts values")
+
+
+def _result(signature: GraphSignature, output: Any) -> Node | int | list[Any]:
+    if not isinstance(output, Node):
+        return [output]
+    index = signature.argument(output)
+    if index is not None:
+        return index
+    meta = output.meta.get("val")
+    if not isinstance(meta, (torch.Tensor, *_NUMBERS)):
+        raise NoCpuGraph(f"a result of type {type(meta).__name__}")
+    if isinstance(meta, torch.Tensor) and meta.device != signature.device:
+        raise NoCpuGraph(f"a result on {meta.device}")
+    if signature.family(output):
+        raise NoCpuGraph("results that share storage")
+    return output
+
+
+def _is_epilogue(signature: GraphSignature, node: Node) -> bool:
+    """Return whether a node stores the new value of an argument."""
+    return (
+        node.target is torch.ops.aten.copy_.default
+        and isinstance(node.args[0], Node)
+        and node.args[0].op == "placeholder"
+        and node.args[1] in signature.written.values()
+    )
+
+
+def _step(
+    node: Node, registers: dict[Node, int], signature: GraphSignature, adapter: DeviceAdapter
+) -> tuple[Any, list[_Operand]]:
+    target = node.target
+    if isinstance(target, OpOverload):
+        values = _positional(target, node)
+        arguments = map_arg(values, lambda each: each.meta.get("val"))
+        if not (adapter.runs_on_cpu(target, arguments) or _is_overwritten(node)):
+            raise NoCpuGraph(str(target))
+        if target is torch.ops.aten.clone.default and values[1] == torch.contiguous_format:
+            # A graph has no writes, so nothing distinguishes a copy from its source.
+            target = torch.ops.aten.contiguous.default
+        name = (target._schema.name, target._schema.overload_name)
+        return name, [_operand(value, registers, signature) for value in values]
+    if target is operator.getitem and isinstance(node.args[1], int):
+        return node.args[1], [_operand(node.args[0], registers, signature)]
+    metas = [leaf.meta.get("val") if isinstance(leaf, Node) else leaf for leaf in node.args]
+    is_numeric = all(isinstance(value, _NUMBERS) for value in (*metas, node.meta.get("val")))
+    if not is_numeric or node.kwargs or not callable(target):
+        raise NoCpuGraph(str(target))
+    return target, [_operand(value, registers, signature) for value in node.args]
+
+
+def _is_overwritten(node: Node) -> bool:
+    """Return whether a node is uninitialized memory that is never read before it is filled."""
+    return node.target in _EMPTY and all(
+        user.target in _FILLS and user.args[0] is node and node not in user.args[1:]
+        for user in node.users
+    )
+
+
+def _operand(value: Any, registers: dict[Node, int], signature: GraphSignature) -> _Operand:
+    if isinstance(value, Node):
+        return "value", registers[value]
+    if isinstance(value, list | tuple):
+        if any(isinstance(leaf, Node) for leaf in pytree.tree_leaves(list(value))):
+            return "list", [_operand(item, registers, signature) for item in value]
+        return "constant", list(value)
+    if isinstance(value, torch.device):
+        return "constant", _CPU if value == signature.device else value
+    return "constant", value
+
+
+def _positional(op: OpOverload, node: Node) -> list[Any]:
+    """Return all arguments of a node in schema order."""
+    schema = op._schema.arguments
+    values = {argument.name: argument.default_value for argument in schema}
+    if not node.kwargs.keys() <= values.keys():
+        raise NoCpuGraph(f"{op} with arguments that are not in its schema")
+    values |= dict(zip(values, node.args, strict=False))
+    values |= node.kwargs
+    return list(values.values())
+
+
+def expected(
+    translation: CpuGraphPlan, symbols: Any, loose: Sequence[Node]
+) -> list[tuple[torch.dtype, tuple[int, ...], tuple[int, ...] | None] | None]:
+    """Return the dtype, sizes and strides of each output, or None for a number.
+
+    Nodes in `loose` may have any strides, and so may the new values of arguments.
+    """
+    described: list[tuple[torch.dtype, tuple[int, ...], tuple[int, ...] | None] | None] = []
+    for index, node in enumerate(translation.nodes):
+        meta = node.meta["val"]
+        if not isinstance(meta, torch.Tensor):
+            described.append(None)
+            continue
+        sizes, strides, _ = symbols.layout(meta)
+        is_loose = node in loose or index < len(translation.written)
+        described.append((meta.dtype, sizes, None if is_loose else strides))
+    return described

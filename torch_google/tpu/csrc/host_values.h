@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Storages of the device whose values are in host memory. CPU kernels read
+// this memory directly, and their results become the values of new storages.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+
+#include "torch_google/tpu/csrc/arrival.h"
+#include "torch_google/tpu/csrc/box.h"
+#include "torch_google/tpu/csrc/python.h"
+
+namespace torch_google::tpu {
+
+// The values of a box as flat host memory, which must not be written to. The
+// box keeps them in `arrival`, or in `array` if `values` is a copy.
+struct HostValues {
+  at::Tensor values;
+  std::shared_ptr<Arrival> arrival;
+  Ref array;
+};
+
+// Returns the values of a box. The box keeps its values in the returned memory
+// until a program needs them, unless other code may use the memory of its
+// array. The caller must hold the GIL.
+HostValues host_values(Box& box);
+// Returns a finished arrival that delivers a flat CPU tensor.
+std::shared_ptr<Arrival> arrived(at::Tensor flat);
+// Returns a CPU tensor over `storage` with the dtype, sizes, strides and offset
+// of `like`.
+at::Tensor over(c10::Storage storage, const at::Tensor& like);
+// Returns the whole storage of a CPU tensor as a flat tensor.
+at::Tensor flat(const at::Tensor& values);
+// Returns the natural shape (see box.h) of a tensor whose elements are dense:
+// its sizes, in the order in which its dimensions are laid out.
+Sizes dense_shape(const at::Tensor& tensor);
+
+}  // namespace torch_google::tpu
