@@ -17,8 +17,6 @@ from torch_google.tpu.compile import random_graphs_test
 
 @pytest.fixture(autouse=True)
 def cpu_kernels() -> Iterator[None]:
-    if torch.accelerator.device_count() and torch.tpu.platform_name() != "cpu":
-        pytest.skip("CPU kernels need the platform cpu")
     before = torch.tpu.get_cpu_kernels()
     torch.tpu.set_cpu_kernels(True)
     torch._dynamo.reset()

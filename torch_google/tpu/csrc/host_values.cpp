@@ -11,18 +11,12 @@
 #include <vector>
 
 namespace torch_google::tpu {
-namespace {
-
-// Returns the flat host memory in which the values of a box (box.h) arrived, or
-// an undefined tensor if they are elsewhere or have not arrived.
 at::Tensor arrived_values(const Box& box) {
   const auto& arrival = box.arrival();
   const bool is_on_host = arrival && arrival->is_done() && !arrival->error() &&
                           !arrival->array(box.output());
   return is_on_host ? arrival->storage(box.output()) : at::Tensor();
 }
-
-}  // namespace
 
 HostValues host_values(Box& box) {
   for (;;) {

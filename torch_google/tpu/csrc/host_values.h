@@ -13,6 +13,11 @@
 
 namespace torch_google::tpu {
 
+// Returns the flat host memory in which the values of a box (box.h) arrived, or
+// an undefined tensor if they are elsewhere or have not arrived. The memory
+// must not be written to.
+at::Tensor arrived_values(const Box& box);
+
 // The values of a box as flat host memory, which must not be written to. The
 // box keeps them in `arrival`, or in `array` if `values` is a copy.
 struct HostValues {

@@ -13,6 +13,7 @@
 #include "torch_google/tpu/csrc/generator.h"
 #include "torch_google/tpu/csrc/guard.h"
 #include "torch_google/tpu/csrc/hooks.h"
+#include "torch_google/tpu/csrc/host_values.h"
 #include "torch_google/tpu/csrc/memory_history.h"
 #include "torch_google/tpu/csrc/mode.h"
 #include "torch_google/tpu/csrc/origin.h"
@@ -63,6 +64,18 @@ py::object stored_value(const at::Tensor& tensor) {
   box.settle(*tensor.unsafeGetTensorImpl());
   end_round();
   return py::reinterpret_borrow<py::object>(box.value(Reason::host_read));
+}
+
+// Returns the elements of a tensor's storage if they are in host memory, where
+// a CPU kernel left them. Otherwise, returns None.
+std::optional<at::Tensor> host_value(const at::Tensor& tensor) {
+  at::Tensor values =
+      arrived_values(box_of(*tensor.unsafeGetTensorImpl()));
+  if (!values.defined()) {
+    return std::nullopt;
+  }
+  end_round();
+  return values;
 }
 
 py::list values_of(const std::vector<at::Tensor>& tensors) {
@@ -426,6 +439,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("is_padded", is_padded);
   module.def("pad_storage", pad_storage);
   module.def("value", stored_value);
+  module.def("host_value", host_value);
   module.def("natural_shape", shape_of);
   module.def("natural_dtype", natural_dtype_of);
   module.def("store", store, py::arg("tensor"), py::arg("array"),

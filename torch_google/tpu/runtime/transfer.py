@@ -45,6 +45,10 @@ def transfer(target: torch.Tensor, source: torch.Tensor, _non_blocking: bool = F
 
 def to_host(tensor: torch.Tensor) -> torch.Tensor:
     """Return a tensor's values as a CPU tensor, which must not be written to."""
+    # Reading values that a CPU kernel has left in host memory must not move them to an array.
+    host = _C.host_value(tensor)
+    if host is not None:
+        return host_view(host.reshape(-1), tensor)
     value = _C.value(tensor)
     view = View.of(tensor)
     # Extract the view on the device, which compiles a program, only if this saves much time.
