@@ -66,9 +66,7 @@ class CpuCalls:
         """Decide how to run a call, and count it."""
         if self._refused or not adapter.uses_cpu_kernels():
             return Route.BUCKETS
-        key = tuple(
-            [args[i] if axis is None else args[i].shape[axis] for i, axis in self._places]
-        )
+        key = tuple([args[i] if axis is None else args[i].shape[axis] for i, axis in self._places])
         if not self._changed:
             if self._first is None:
                 self._first = key
@@ -122,7 +120,9 @@ class CpuCalls:
         except (NoCpuGraph, RuntimeError, TypeError, IndexError) as refusal:
             self._refuse(str(refusal), adapter)
             return False
-        positions = {node: i for i, node in enumerate(translation.nodes[len(translation.written):])}
+        positions = {
+            node: i for i, node in enumerate(translation.nodes[len(translation.written) :])
+        }
         self._results = [
             (result, None, None)
             if isinstance(result, int)

@@ -187,7 +187,8 @@ CpuGraph::CpuGraph(int64_t arguments, const py::list& steps,
           name.first.c_str(), name.second.c_str());
       const auto& types = step.handle->schema().arguments();
       for (size_t i = 0; i < operands.size(); ++i) {
-        step.operands.push_back(operand(operands[i], types.at(i).type(), types[i].N()));
+        step.operands.push_back(
+            operand(operands[i], types.at(i).type(), types[i].N()));
       }
     } else {
       step.kind = Step::function;
@@ -234,8 +235,8 @@ py::object CpuGraph::run(const py::list& arguments,
   for (size_t i = 0; i < arguments_; ++i) {
     PyObject* argument = PyList_GET_ITEM(arguments.ptr(), i);
     if (!THPVariable_Check(argument)) {
-      registers[i] = argument == Py_None ? c10::IValue()
-                                         : number_from_python(argument);
+      registers[i] =
+          argument == Py_None ? c10::IValue() : number_from_python(argument);
       continue;
     }
     tensors[i] = THPVariable_Unpack(argument);
@@ -331,8 +332,7 @@ CpuGraph::Operand CpuGraph::operand(const py::handle& description,
   if (kind == "constant") {
     const auto value = parts[1].cast<py::object>();
     const torch::jit::ToIValueAllowNumbersAsTensors numbers(true);
-    result.item =
-        torch::jit::toIValue(value, type, size);
+    result.item = torch::jit::toIValue(value, type, size);
     return result;
   }
   if (kind == "value") {

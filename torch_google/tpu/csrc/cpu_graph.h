@@ -39,12 +39,12 @@ class CpuGraph {
   struct Operand {
     enum Kind { constant, value, integers, tensors, optional_tensors };
     Kind kind = constant;
-    c10::IValue item;                // of a constant
-    size_t index = 0;                // of a register
-    bool is_last = false;            // whether this is the register's last use
-    bool is_float = false;           // whether the operator expects a float
-    bool is_tensor = false;          // whether it expects a tensor
-    std::vector<Operand> items;      // of a list
+    c10::IValue item;            // of a constant
+    size_t index = 0;            // of a register
+    bool is_last = false;        // whether this is the register's last use
+    bool is_float = false;       // whether the operator expects a float
+    bool is_tensor = false;      // whether it expects a tensor
+    std::vector<Operand> items;  // of a list
   };
   struct Step {
     enum Kind { operation, function, selection };

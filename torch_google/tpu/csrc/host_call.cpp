@@ -35,8 +35,9 @@ at::Tensor owned(const at::Tensor& result,
 
 // Creates a tensor on the device whose value is a result of a CPU kernel.
 at::Tensor to_device(const at::Tensor& result, c10::DeviceIndex device) {
-  at::Tensor tensor = make_tensor(result.sizes(), result.strides(), dense_shape(result),
-                                  result.scalar_type(), device);
+  at::Tensor tensor =
+      make_tensor(result.sizes(), result.strides(), dense_shape(result),
+                  result.scalar_type(), device);
   box_of(*tensor.unsafeGetTensorImpl()).expect(arrived(flat(result)), 0);
   return tensor;
 }

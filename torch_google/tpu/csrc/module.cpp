@@ -69,13 +69,21 @@ py::object stored_value(const at::Tensor& tensor) {
 // Returns the elements of a tensor's storage if they are in host memory, where
 // a CPU kernel left them. Otherwise, returns None.
 std::optional<at::Tensor> host_value(const at::Tensor& tensor) {
-  at::Tensor values =
-      arrived_values(box_of(*tensor.unsafeGetTensorImpl()));
+  at::Tensor values = arrived_values(box_of(*tensor.unsafeGetTensorImpl()));
   if (!values.defined()) {
     return std::nullopt;
   }
   end_round();
   return values;
+}
+
+// Stores host memory as the elements of a tensor's storage. The caller must not
+// use the memory again.
+void store_host_value(const at::Tensor& tensor, const at::Tensor& values) {
+  Box& box = box_of(*tensor.unsafeGetTensorImpl());
+  box.settle(*tensor.unsafeGetTensorImpl());
+  box.expect(arrived(flat(values)), 0);
+  tensor.unsafeGetTensorImpl()->bump_version();
 }
 
 py::list values_of(const std::vector<at::Tensor>& tensors) {
@@ -440,6 +448,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("pad_storage", pad_storage);
   module.def("value", stored_value);
   module.def("host_value", host_value);
+  module.def("store_host_value", store_host_value);
   module.def("natural_shape", shape_of);
   module.def("natural_dtype", natural_dtype_of);
   module.def("store", store, py::arg("tensor"), py::arg("array"),

@@ -6,7 +6,7 @@ from __future__ import annotations
 import jax
 import torch
 
-from torch_google.tpu import _C, shardings
+from torch_google.tpu import _C, dtypes, shardings
 from torch_google.tpu.runtime import arrays, platform
 from torch_google.tpu.runtime.strides import View, read
 
@@ -26,6 +26,12 @@ def transfer(target: torch.Tensor, source: torch.Tensor, _non_blocking: bool = F
             return
         sharding = _C.sharding(target) if _is_whole(target) else shardings.ONE_DEVICE
         if source.device.type == "cpu":
+            if _C.uses_cpu_kernels() and sharding == shardings.ONE_DEVICE and _is_whole(target):
+                dtypes.check(target.dtype, platform.name())
+                # CPU kernels read host memory, so do not create an array before a program needs it.
+                values = torch.empty(target.shape, dtype=target.dtype, device="cpu")
+                _C.store_host_value(target, values.copy_(source))
+                return
             array = arrays.from_host(source.to(target.dtype), target.device.index, sharding)
         elif source.device.type == "tpu":
             value = read(_C.value(source), View.of(source))
