@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 (torch's own name for it)
 
-from torch_google.tpu.compile import random_graphs_test
+from torch_google.tpu.compile import random_graphs, random_graphs_test
 
 
 @pytest.fixture(autouse=True)
@@ -277,10 +277,8 @@ def test_autocast_and_dispatch_modes_do_not_reach_the_kernels() -> None:
     assert _count("cpu_kernels") == 2
 
 
-@pytest.mark.parametrize("name", sorted(random_graphs_test.STEPS)[::4])
+@pytest.mark.parametrize("name", sorted(random_graphs.STEPS)[::4])
 def test_random_graphs(name: str) -> None:
-    candidates = [
-        random_graphs_test.GraphStep(name, 0, s, a, b) for a, b, s in ((0, 0, 0), (2, 2, 3))
-    ]
-    steps = random_graphs_test.possible(candidates)
+    candidates = [random_graphs.GraphStep(name, 0, s, a, b) for a, b, s in ((0, 0, 0), (2, 2, 3))]
+    steps = random_graphs.possible(candidates)
     random_graphs_test.check(steps)

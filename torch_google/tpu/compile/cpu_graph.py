@@ -41,7 +41,7 @@ _EMPTY = frozenset(
 _FILLS = frozenset({_aten.fill.Scalar, _aten.fill.Tensor, _aten.zero.default, _aten.copy.default})
 
 
-class NoCpuGraph(Exception):  # noqa: N818 - an outcome, which the caller handles
+class NoCpuGraph(Exception):
     """A graph cannot run on CPU kernels. The message is the reason."""
 
 

@@ -97,7 +97,7 @@ class GraphSignature:
         return [numbers.get(index, ONE_DEVICE) for index in range(len(args))] if numbers else ()
 
     def sources(self) -> dict[Any, tuple[int, int | None]]:
-        """Map each symbol to the index of an argument and, for a tensor, an index of a dimension."""
+        """Map each symbol to the index of an argument and, for a tensor, of a dimension."""
         sources: dict[Any, tuple[int, int | None]] = {}
         for index, meta in enumerate(self.metas):
             if isinstance(meta, torch.SymInt) and meta.node.expr.is_Symbol:

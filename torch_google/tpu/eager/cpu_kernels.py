@@ -145,7 +145,7 @@ def runs_in_graphs(op: OpOverload, args: Sequence[Any]) -> bool:
         op._schema.is_mutable
         or is_always_compiled(op)
         or not _HAS_VALUE_SIZES.isdisjoint(op.tags)
-        or host_shapes.has_mask(op, args)
+        or host_shapes.has_mask(op, list(args))
         or _truncates(op, args)
         or _is_pinned(op, args)
     )

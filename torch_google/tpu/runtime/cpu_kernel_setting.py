@@ -20,9 +20,10 @@ def set_cpu_kernels(enabled: bool) -> None:
     """Choose whether torch's CPU kernels may run operators.
 
     The `strict` and `fused` modes may then use them, as may torch.compile graphs whose sizes change
-    (see compile/cpu_calls.py). By default they may not, and every operator runs as a compiled program, as on a TPU. The
-    environment variable TORCH_TPU_CPU_KERNELS=1 enables CPU kernels at startup. Raises RuntimeError
-    if `enabled` is True on a platform other than `cpu`, where CPU kernels cannot read the buffers.
+    (see compile/cpu_calls.py). By default they may not, and every operator runs as a compiled
+    program, as on a TPU. The environment variable TORCH_TPU_CPU_KERNELS=1 enables CPU kernels at
+    startup. Raises RuntimeError if `enabled` is True on a platform other than `cpu`, where CPU
+    kernels cannot read the buffers.
     """
     _C.start()
     if enabled and platform.name() != "cpu":

@@ -41,6 +41,10 @@ class Metrics:
     `pad_compile` (a padding program was compiled), `cpu_kernels` (a call ran on CPU kernels) and
     `cpu_kernels_refused` (a graph whose sizes change cannot run on them). `exact`: graphs with symbolic sizes that need
     one program per set of sizes, by reason.
+    could not be donated), `pad` (an argument was padded to the length of its bucket), `pad_compile`
+    (a padding program was compiled), `cpu_kernels` (a call ran on CPU kernels) and
+    `cpu_kernels_refused` (a graph whose sizes change cannot run on them). `exact`: graphs with
+    symbolic sizes that need one program per set of sizes, by reason.
 
     `fused_hits`, `fused_misses`: traces whose program was ready, and new traces. `fused_served`:
     traces that ran operator by operator while their program was being compiled. `flushes`: trace
