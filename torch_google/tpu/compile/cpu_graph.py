@@ -94,6 +94,9 @@ def _check(signature: GraphSignature) -> None:
         target = signature.metas[index]
         if target.device != signature.device or value.meta["val"].dtype != target.dtype:
             raise NoCpuGraph("a write that moves or converts values")
+        if any(isinstance(stride, int) and stride == 0 for stride in target.stride()):
+            # The kernel would raise after the graph has written to other arguments.
+            raise NoCpuGraph("a write to a tensor whose elements overlap")
 
 
 def _result(signature: GraphSignature, output: Any) -> Node | int | list[Any]:
