@@ -30,21 +30,14 @@ class Metrics:
     the CPU, by operator name.
 
     `graphs`: events in torch.compile graphs. These are `compile`, `call`, `evict`, `copy` (an array
-    could not be donated), `pad` (an argument was padded to the length of its bucket) and
-    `pad_compile` (a padding program was compiled). `exact`: graphs with symbolic sizes, and
-    operators, that need one program per set of sizes, by reason.
+    could not be donated), `pad` (an argument was padded to the length of its bucket), `pad_compile`
+    (a padding program was compiled), `cpu_kernels` (a call ran on CPU kernels) and
+    `cpu_kernels_refused` (a graph whose sizes change cannot run on them). `exact`: graphs with
+    symbolic sizes, and operators, that need one program per set of sizes, by reason.
 
     `padded`: events of operators whose sizes keep changing (see size_bucket_setting.py). These are
     `compile` (a program for padded arrays was made), `sizes` (such a program got a new set of
     sizes) and `storage` (a storage was lengthened).
-    could not be donated), `pad` (an argument was padded to the length of its bucket),
-    `pad_compile` (a padding program was compiled), `cpu_kernels` (a call ran on CPU kernels) and
-    `cpu_kernels_refused` (a graph whose sizes change cannot run on them). `exact`: graphs with symbolic sizes that need
-    one program per set of sizes, by reason.
-    could not be donated), `pad` (an argument was padded to the length of its bucket), `pad_compile`
-    (a padding program was compiled), `cpu_kernels` (a call ran on CPU kernels) and
-    `cpu_kernels_refused` (a graph whose sizes change cannot run on them). `exact`: graphs with
-    symbolic sizes that need one program per set of sizes, by reason.
 
     `fused_hits`, `fused_misses`: traces whose program was ready, and new traces. `fused_served`:
     traces that ran operator by operator while their program was being compiled. `flushes`: trace
