@@ -47,8 +47,8 @@ _histories: dict[Hashable, SizeHistory] = {}
 def note(call: NormalizedCall) -> ChangingCall | None:
     """Note the sizes of a call. Return None if they are not known to change.
 
-    Empty tensors of changing sizes, and tensors that are distributed, reinterpret their storage, or have a lazy conj
-    or neg bit, are not supported.
+    Empty tensors of changing sizes, and tensors that are distributed, reinterpret their storage, or
+    have a lazy conj or neg bit, are not supported.
     """
     kind = _kind(call)
     if kind is None:

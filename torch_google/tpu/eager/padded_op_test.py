@@ -21,7 +21,8 @@ from torch import nn
 from torch_google.tpu import _C
 from torch_google.tpu.eager import changing_calls, padded_op
 
-# The first four are compiled for their exact sizes. From 17 to 28, all sizes that are derived from the length share buckets; so do those from 40 on.
+# The first four are compiled for their exact sizes. From 17 to 28, all sizes that are derived from
+# the length share buckets; so do those from 40 on.
 LENGTHS = (3, 4, 5, 9, 17, 20, 23, 28, 40, 47, 57)
 
 
