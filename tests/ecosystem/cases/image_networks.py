@@ -1,0 +1,628 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Test cases for image networks: families of timm, torchvision, MONAI and others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from tests.ecosystem.case import EAGER, Run, case
+
+_IMAGES = (2, 3, 32, 32)
+# Networks that shrink images 32-fold need larger ones: with few values per channel, batch
+# normalization is ill-conditioned.
+_LARGE_IMAGES = (4, 3, 64, 64)
+
+
+def _boxes(count: int, size: float = 30) -> torch.Tensor:
+    corners = torch.rand(count, 2, 2) * size
+    return torch.cat([corners.amin(1), corners.amax(1) + 1], dim=1)
+
+
+@case("timm")
+def efficientnet(run: Run) -> Any:
+    from timm.models._efficientnet_builder import decode_arch_def
+    from timm.models.efficientnet import EfficientNet
+
+    blocks = decode_arch_def([["ds_r1_k3_s1_e1_c8_se0.25"], ["ir_r1_k3_s2_e2_c8_se0.25"]])
+    model = EfficientNet(blocks, num_classes=4, num_features=16, stem_size=8)
+    return run.train(model, [torch.randn(_IMAGES)], steps=1)
+
+
+@case("timm")
+def mlp_mixer(run: Run) -> Any:
+    from timm.models.mlp_mixer import MlpMixer
+
+    model = MlpMixer(num_classes=4, img_size=16, patch_size=8, num_blocks=1, embed_dim=16)
+    return run.train(model, [torch.randn(2, 3, 16, 16)], steps=1)
+
+
+@case("timm", modes=EAGER)
+def regnet(run: Run) -> Any:
+    from timm.models.regnet import RegNet, RegNetCfg
+
+    settings = RegNetCfg(depth=4, w0=8, wa=13.6, wm=2.0, group_size=4, se_ratio=0.25, stem_width=8)
+    return run.evaluate(RegNet(settings, num_classes=4), [torch.randn(_LARGE_IMAGES)])
+
+
+@case("timm")
+def densenet(run: Run) -> Any:
+    from timm.models.densenet import DenseNet
+
+    model = DenseNet(growth_rate=4, block_config=(2, 2), num_classes=4)
+    return run.evaluate(model, [torch.randn(_IMAGES)])
+
+
+@case("timm", modes=EAGER)
+def max_vit(run: Run) -> Any:
+    from timm.models.maxxvit import MaxxVit, MaxxVitCfg, MaxxVitConvCfg, MaxxVitTransformerCfg
+
+    settings = MaxxVitCfg(
+        embed_dim=(8,), depths=(1,), block_type=("M",), stem_width=8,
+        conv_cfg=MaxxVitConvCfg(), transformer_cfg=MaxxVitTransformerCfg(
+            dim_head=4, window_size=(4, 4), grid_size=(4, 4)
+        ),
+    )  # fmt: skip
+    return run.evaluate(MaxxVit(settings, img_size=16, num_classes=4), [torch.randn(2, 3, 16, 16)])
+
+
+@case("timm", modes=EAGER)
+def cross_covariance_transformer(run: Run) -> Any:
+    from timm.models.xcit import Xcit
+
+    model = Xcit(
+        img_size=32,
+        patch_size=16,
+        num_classes=4,
+        embed_dim=16,
+        depth=1,
+        num_heads=2,
+        cls_attn_layers=1,
+    )
+    return run.evaluate(model, [torch.randn(_IMAGES)])
+
+
+@case("timm", modes=EAGER)
+def masked_image_transformer(run: Run) -> Any:
+    from timm.models.eva import Eva
+
+    model = Eva(
+        img_size=16, patch_size=8, num_classes=4, embed_dim=16, depth=1, num_heads=2,
+        use_rot_pos_emb=True, swiglu_mlp=True, scale_mlp=True,
+    )  # fmt: skip
+    return run.train(model, [torch.randn(2, 3, 16, 16)], steps=1)
+
+
+@case("timm", modes=EAGER)
+def hybrid_features(run: Run) -> Any:
+    import timm
+
+    model = timm.create_model(
+        "mobilenetv3_small_050", features_only=True, out_indices=(0, 2), pretrained=False
+    )
+    return run.evaluate(model, [torch.randn(_LARGE_IMAGES)])
+
+
+@case("timm")
+def classification_losses(run: Run) -> Any:
+    from timm import loss
+
+    scores, labels = run.put([torch.randn(6, 4), torch.randint(0, 4, (6,))])
+    soft = run.put(torch.rand(6, 4))
+    scores.requires_grad_()
+
+    def apply(scores: torch.Tensor) -> list[torch.Tensor]:
+        return [
+            loss.LabelSmoothingCrossEntropy()(scores, labels),
+            loss.SoftTargetCrossEntropy()(scores, soft), loss.AsymmetricLossMultiLabel()(scores, soft),
+            loss.BinaryCrossEntropy(smoothing=0.1)(scores, labels), loss.JsdCrossEntropy()(scores, labels[:2]),
+        ]  # fmt: skip
+
+    values = run.compiled(apply)(scores)
+    return values, torch.autograd.grad(sum(values), scores)
+
+
+@case("timm", modes=EAGER)
+def mixup(run: Run) -> Any:
+    from timm.data import Mixup
+
+    images, labels = run.put([torch.rand(4, 3, 8, 8), torch.randint(0, 3, (4,))])
+    return Mixup(mixup_alpha=0.3, cutmix_alpha=1.0, num_classes=3)(images, labels)
+
+
+def _optimized(run: Run, name: str, **settings: Any) -> Any:
+    from timm.optim import create_optimizer_v2
+
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+    return run.train(
+        model, [torch.randn(5, 4)], steps=3,
+        optimizer=lambda p: create_optimizer_v2(list(p), name, lr=1e-2, **settings),
+    )  # fmt: skip
+
+
+@case("timm", modes=EAGER)
+def adan(run: Run) -> Any:
+    return _optimized(run, "adan")
+
+
+@case("timm", modes=EAGER)
+def muon(run: Run) -> Any:
+    return _optimized(run, "muon")
+
+
+@case("timm", modes=EAGER)
+def nadamw(run: Run) -> Any:
+    return _optimized(run, "nadamw", weight_decay=0.1)
+
+
+@case("timm", modes=EAGER)
+def madgrad(run: Run) -> Any:
+    return _optimized(run, "madgrad")
+
+
+@case("timm", modes=EAGER)
+def model_average(run: Run) -> Any:
+    from timm.utils import ModelEmaV3, dispatch_clip_grad
+
+    model = run.put(torch.nn.Linear(4, 3))
+    average = ModelEmaV3(model, decay=0.9)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        model(run.put(torch.randn(5, 4))).square().mean().backward()
+        dispatch_clip_grad(model.parameters(), 0.1, mode="agc")
+        optimizer.step()
+        average.update(model)
+    return dict(average.module.named_parameters())
+
+
+@case("torchvision")
+def resnet_bottleneck(run: Run) -> Any:
+    from torchvision.models.resnet import Bottleneck
+
+    shortcut = torch.nn.Conv2d(8, 16, 1, 2)
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 3), Bottleneck(8, 4, stride=2, downsample=shortcut)
+    )
+    return run.train(model, [torch.randn(_IMAGES)], steps=1)
+
+
+@case("torchvision")
+def torchvision_vit(run: Run) -> Any:
+    from torchvision.models import VisionTransformer
+
+    model = VisionTransformer(
+        image_size=16,
+        patch_size=8,
+        num_layers=1,
+        num_heads=2,
+        hidden_dim=16,
+        mlp_dim=16,
+        num_classes=4,
+    )
+    return run.train(model, [torch.randn(2, 3, 16, 16)], steps=1)
+
+
+@case("torchvision")
+def shifted_windows(run: Run) -> Any:
+    from torchvision.models.swin_transformer import SwinTransformer, SwinTransformerBlockV2
+
+    model = SwinTransformer(
+        patch_size=[4, 4], embed_dim=8, depths=[2], num_heads=[2], window_size=[4, 4],
+        num_classes=4, stochastic_depth_prob=0.0, block=SwinTransformerBlockV2,
+    )  # fmt: skip
+    return run.train(model, [torch.randn(_IMAGES)], steps=1)
+
+
+@case("torchvision", modes=EAGER)
+def squeezenet(run: Run) -> Any:
+    from torchvision.models import squeezenet1_1
+
+    return run.evaluate(squeezenet1_1(weights=None, num_classes=4), [torch.randn(_IMAGES)])
+
+
+@case("torchvision", modes=EAGER)
+def deeplab(run: Run) -> Any:
+    from torchvision.models.segmentation.deeplabv3 import DeepLabHead
+
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, 4, 1), DeepLabHead(8, 3, (2, 4)))
+    return run.evaluate(model, [torch.randn(_IMAGES)])
+
+
+@case("torchvision", modes=EAGER)
+def keypoints_and_masks(run: Run) -> Any:
+    from torchvision.models.detection.roi_heads import (
+        keypointrcnn_inference,
+        maskrcnn_inference,
+        paste_masks_in_image,
+    )
+
+    labels, boxes = torch.tensor([1, 0]), torch.tensor([[1.0, 1, 8, 8], [2, 3, 10, 9]])
+    masks = maskrcnn_inference(*run.put([torch.randn(2, 3, 8, 8), [labels]]))
+    points = keypointrcnn_inference(*run.put([torch.randn(2, 3, 8, 8), [boxes]]))
+    return masks, points, paste_masks_in_image(masks[0], run.put(boxes), (12, 12))
+
+
+@case("torchvision", modes=EAGER)
+def feature_pyramid(run: Run) -> Any:
+    from torchvision.ops import FeaturePyramidNetwork, MultiScaleRoIAlign
+
+    maps = {"0": torch.randn(1, 4, 8, 8), "1": torch.randn(1, 8, 4, 4)}
+    pyramid = run.put(FeaturePyramidNetwork([4, 8], 6))
+    outputs = pyramid(run.put(maps))
+    pool = MultiScaleRoIAlign(["0", "1"], output_size=3, sampling_ratio=2)
+    return outputs, pool(outputs, [run.put(_boxes(4))], [(32, 32)])
+
+
+@case("torchvision", modes=EAGER)
+def box_losses(run: Run) -> Any:
+    from torchvision import ops
+
+    a, b = run.put([_boxes(5), _boxes(5)])
+    a.requires_grad_()
+    kinds = (
+        ops.generalized_box_iou_loss, ops.distance_box_iou_loss, ops.complete_box_iou_loss
+    )  # fmt: skip
+    values = [kind(a, b, reduction="mean") for kind in kinds]
+    values.append(ops.sigmoid_focal_loss(a / 30, (b > 15).float(), reduction="mean"))
+    return values, torch.autograd.grad(sum(values), a)
+
+
+@case("torchvision", modes=EAGER)
+def box_operations(run: Run) -> Any:
+    from torchvision import ops
+
+    a, b = run.put([_boxes(5), _boxes(4)])
+    return [
+        ops.box_area(a), ops.box_iou(a, b), ops.generalized_box_iou(a, b),
+        ops.distance_box_iou(a, b), ops.box_convert(a, "xyxy", "cxcywh"),
+        ops.clip_boxes_to_image(a, (16, 16)), ops.remove_small_boxes(a, 5.0),
+        ops.masks_to_boxes(run.put(torch.rand(3, 8, 8) > 0.7)),
+    ]  # fmt: skip
+
+
+@case("torchvision", modes=EAGER)
+def image_functions(run: Run) -> Any:
+    from torchvision.transforms.v2 import functional
+
+    image = run.put(torch.rand(3, 16, 16))
+    return [
+        functional.gaussian_blur(image, [3, 3], [1.0, 1.0]), functional.adjust_hue(image, 0.2),
+        functional.adjust_saturation(image, 1.5), functional.rotate(image, 30.0),
+        functional.perspective(
+            image, [[0, 0], [15, 0], [15, 15], [0, 15]], [[2, 1], [14, 0], [15, 13], [1, 15]]
+        ),
+        functional.autocontrast(image), functional.rgb_to_grayscale(image),
+        functional.adjust_sharpness(image, 2.0), functional.horizontal_flip(image),
+        functional.elastic(image, run.put(torch.zeros(1, 16, 16, 2) + 0.05)),
+    ]  # fmt: skip
+
+
+@case("torchvision", modes=EAGER)
+def image_bytes(run: Run) -> Any:
+    from torchvision.transforms.v2 import functional
+    from torchvision.utils import draw_segmentation_masks, make_grid
+
+    image = run.put(torch.randint(0, 256, (3, 16, 16), dtype=torch.uint8))
+    return [
+        functional.equalize(image), functional.posterize(image, 3), functional.solarize(image, 128.0),
+        functional.invert(image), functional.to_dtype(image, torch.float32, scale=True),
+        make_grid(image[None].repeat(3, 1, 1, 1)),
+        draw_segmentation_masks(image, run.put(torch.rand(2, 16, 16) > 0.5), colors=["red", "blue"]),
+    ]  # fmt: skip
+
+
+@case("torchvision", modes=EAGER)
+def annotated_images(run: Run) -> Any:
+    from torchvision import tv_tensors
+    from torchvision.transforms import v2
+
+    image = tv_tensors.Image(torch.rand(3, 16, 20))
+    boxes = tv_tensors.BoundingBoxes(_boxes(3, 14), format="XYXY", canvas_size=(16, 20))
+    mask = tv_tensors.Mask(torch.randint(0, 3, (16, 20)))
+    pipeline = v2.Compose([v2.RandomHorizontalFlip(1.0), v2.Resize((12, 15)), v2.CenterCrop(10)])
+    return [part.as_subclass(torch.Tensor) for part in pipeline(*run.put([image, boxes, mask]))]
+
+
+@case("monai", modes=EAGER)
+def swin_unetr(run: Run) -> Any:
+    from monai.networks.nets import SwinUNETR
+
+    model = SwinUNETR(
+        in_channels=1, out_channels=2, feature_size=12, depths=(1, 1, 1, 1), spatial_dims=2,
+        num_heads=(1, 1, 1, 1),
+    )  # fmt: skip
+    return run.evaluate(model, [torch.randn(1, 1, 64, 64)])
+
+
+@case("monai", modes=EAGER)
+def residual_network(run: Run) -> Any:
+    from monai.networks.nets import SegResNet
+
+    model = SegResNet(
+        spatial_dims=3,
+        init_filters=8,
+        in_channels=1,
+        out_channels=2,
+        blocks_down=(1, 1),
+        blocks_up=(1,),
+    )
+    return run.train(model, [torch.randn(1, 1, 8, 8, 8)], steps=1)
+
+
+@case("monai", modes=EAGER)
+def medical_metrics(run: Run) -> Any:
+    from monai.metrics import DiceMetric, MeanIoU, compute_roc_auc
+    from monai.networks.utils import one_hot
+
+    labels = run.put([torch.randint(0, 2, (2, 1, 6, 6)) for _ in range(2)])
+    a, b = (one_hot(label, 2) for label in labels)
+    scores, target = run.put([torch.rand(12), torch.randint(0, 2, (12,))])
+    return DiceMetric()(a, b), MeanIoU()(a, b), compute_roc_auc(scores, target)
+
+
+@case("monai", modes=EAGER)
+def sliding_window(run: Run) -> Any:
+    from monai.inferers import sliding_window_inference
+
+    layer = run.put(torch.nn.Conv2d(1, 2, 3, padding=1))
+    image = run.put(torch.randn(1, 1, 12, 12))
+    with torch.no_grad():
+        return sliding_window_inference(image, (8, 8), 2, layer, overlap=0.5, mode="gaussian")
+
+
+@case("monai", modes=EAGER)
+def volume_transforms(run: Run) -> Any:
+    from monai import transforms
+
+    volume = run.put(torch.rand(1, 8, 8, 8))
+    steps = [
+        transforms.ScaleIntensity(), transforms.Resize((6, 6, 6)), transforms.Flip(0),
+        transforms.NormalizeIntensity(), transforms.GaussianSmooth(1.0), transforms.SpatialPad(8),
+    ]  # fmt: skip
+    return transforms.Compose(steps)(volume).as_tensor()
+
+
+@case("monai", modes=EAGER)
+def registration_losses(run: Run) -> Any:
+    from monai.losses import (
+        BendingEnergyLoss,
+        LocalNormalizedCrossCorrelationLoss,
+        SSIMLoss,
+        TverskyLoss,
+    )
+
+    a, b = run.put([torch.rand(1, 1, 12, 12), torch.rand(1, 1, 12, 12)])
+    a.requires_grad_()
+    values = [
+        LocalNormalizedCrossCorrelationLoss(spatial_dims=2)(a, b), SSIMLoss(spatial_dims=2)(a, b),
+        TverskyLoss()(a, b), BendingEnergyLoss()(a.repeat(1, 2, 1, 1)),
+    ]  # fmt: skip
+    return values, torch.autograd.grad(sum(values), a)
+
+
+def _segmented(run: Run, kind: str, **settings: Any) -> Any:
+    import segmentation_models_pytorch as smp
+
+    model = getattr(smp, kind)(
+        "timm-mobilenetv3_small_minimal_100", encoder_weights=None, classes=2, **settings
+    )
+    return run.evaluate(model, [torch.randn(_LARGE_IMAGES)])
+
+
+@case("segmentation_models_pytorch", modes=EAGER)
+def fpn(run: Run) -> Any:
+    return _segmented(run, "FPN", decoder_pyramid_channels=8, decoder_segmentation_channels=32)
+
+
+@case("segmentation_models_pytorch", modes=EAGER)
+def link_net(run: Run) -> Any:
+    return _segmented(run, "Linknet", encoder_depth=3)
+
+
+@case("segmentation_models_pytorch", modes=EAGER)
+def segmentation_losses(run: Run) -> Any:
+    from segmentation_models_pytorch import losses
+
+    scores, target = run.put([torch.randn(2, 3, 6, 6), torch.randint(0, 3, (2, 6, 6))])
+    scores.requires_grad_()
+    kinds = [
+        losses.JaccardLoss("multiclass"), losses.TverskyLoss("multiclass"),
+        losses.LovaszLoss("multiclass"), losses.SoftCrossEntropyLoss(smooth_factor=0.1),
+    ]  # fmt: skip
+    values = [kind(scores, target) for kind in kinds]
+    return values, torch.autograd.grad(sum(values), scores)
+
+
+@case("segmentation_models_pytorch", modes=EAGER)
+def segmentation_metrics(run: Run) -> Any:
+    from segmentation_models_pytorch import metrics
+
+    a, b = run.put([torch.randint(0, 3, (2, 6, 6)), torch.randint(0, 3, (2, 6, 6))])
+    counts = metrics.get_stats(a, b, mode="multiclass", num_classes=3)
+    kinds = (metrics.iou_score, metrics.f1_score, metrics.balanced_accuracy)
+    return counts, [kind(*counts, reduction="macro") for kind in kinds]
+
+
+@case("ultralytics", modes=EAGER)
+def attention_blocks(run: Run) -> Any:
+    from ultralytics.nn.modules import C2PSA, C3k2, Conv, DWConv
+
+    model = torch.nn.Sequential(
+        Conv(3, 8, 3, 4), C3k2(8, 8, 1), DWConv(8, 128, 3), C2PSA(128, 128, 1)
+    )
+    return run.evaluate(model, [torch.randn(_IMAGES)])
+
+
+@case("ultralytics", modes=EAGER)
+def suppressed_boxes(run: Run) -> Any:
+    from ultralytics.utils.nms import non_max_suppression
+    from ultralytics.utils.ops import xywh2xyxy, xyxy2xywh
+
+    boxes = _boxes(20)
+    predicted = torch.cat([xyxy2xywh(boxes), torch.rand(20, 3)], 1).t()[None]
+    kept = non_max_suppression(run.put(predicted), conf_thres=0.3, iou_thres=0.5)
+    return kept, xywh2xyxy(run.put(boxes))
+
+
+@case("vit_pytorch")
+def convolutional_transformer(run: Run) -> Any:
+    from vit_pytorch.cct import CCT
+
+    model = CCT(
+        img_size=16, embedding_dim=16, n_conv_layers=1, kernel_size=3, stride=2, padding=1,
+        num_layers=1, num_heads=2, mlp_ratio=1.0, num_classes=4, stochastic_depth_rate=0.0,
+    )  # fmt: skip
+    return run.train(model, [torch.randn(2, 3, 16, 16)], steps=1)
+
+
+@case("vit_pytorch", modes=EAGER)
+def cross_attention_scales(run: Run) -> Any:
+    from vit_pytorch.cross_vit import CrossViT
+
+    model = CrossViT(
+        image_size=16, num_classes=4, depth=1, sm_dim=8, lg_dim=16, sm_patch_size=4,
+        lg_patch_size=8, sm_enc_depth=1, sm_enc_heads=2, sm_enc_mlp_dim=16, sm_enc_dim_head=8,
+        lg_enc_depth=1, lg_enc_heads=2, lg_enc_mlp_dim=16, lg_enc_dim_head=8,
+        cross_attn_depth=1, cross_attn_heads=2, cross_attn_dim_head=8,
+    )  # fmt: skip
+    return run.train(model, [torch.randn(2, 3, 16, 16)], steps=1)
+
+
+@case("vit_pytorch", modes=EAGER)
+def distilled_vit(run: Run) -> Any:
+    from vit_pytorch.distill import DistillableViT, DistillWrapper
+
+    student = DistillableViT(
+        image_size=16, patch_size=8, num_classes=4, dim=16, depth=1, heads=2, dim_head=8, mlp_dim=16
+    )
+    teacher = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(768, 4))
+    model = run.put(DistillWrapper(student=student, teacher=teacher, temperature=3, alpha=0.5))
+    loss = model(*run.put([torch.randn(2, 3, 16, 16), torch.tensor([1, 3])]))
+    loss.backward()
+    return loss, {name: p.grad for name, p in student.named_parameters()}
+
+
+@case("vector_quantize_pytorch", modes=EAGER)
+def residual_codes(run: Run) -> Any:
+    from vector_quantize_pytorch import ResidualVQ
+
+    layer = run.put(ResidualVQ(dim=4, num_quantizers=2, codebook_size=8)).eval()
+    values, indices, losses = layer(run.put(torch.randn(2, 6, 4)))
+    return values, indices, losses, layer.get_output_from_indices(indices)
+
+
+@case("vector_quantize_pytorch")
+def finite_scalars(run: Run) -> Any:
+    from vector_quantize_pytorch import FSQ
+
+    return run.train(
+        FSQ(levels=[5, 4, 3], dim=4),
+        [torch.randn(2, 6, 4)],
+        steps=1,
+        loss=lambda output: output[0].square().mean(),
+    )
+
+
+@case("vector_quantize_pytorch", modes=EAGER)
+def lookup_free(run: Run) -> Any:
+    from vector_quantize_pytorch import LFQ
+
+    layer = run.put(LFQ(codebook_size=8, dim=3, entropy_loss_weight=0.1)).train()
+    x = run.put(torch.randn(2, 6, 3)).requires_grad_()
+    values, indices, loss = layer(x)
+    return values, indices, loss, torch.autograd.grad(loss, x)
+
+
+@case("denoising_diffusion_pytorch", modes=EAGER)
+def denoising_loss(run: Run) -> Any:
+    from denoising_diffusion_pytorch import GaussianDiffusion, Unet
+
+    network = Unet(dim=8, dim_mults=(1, 2), flash_attn=False)
+    model = run.put(GaussianDiffusion(network, image_size=8, timesteps=10, sampling_timesteps=2))
+    images, noise = run.put([torch.rand(2, 3, 8, 8), torch.randn(2, 3, 8, 8)])
+    times = run.put(torch.tensor([2, 7]))
+    loss = model.p_losses(images, times, noise=noise)
+    loss.backward()
+    return (
+        loss,
+        model.q_sample(images, times, noise),
+        model.predict_noise_from_start(images, times, noise),
+    )
+
+
+@case("torchio", modes=EAGER)
+def volume_patches(run: Run) -> Any:
+    import torchio
+
+    subject = torchio.Subject(
+        image=torchio.ScalarImage(tensor=torch.rand(1, 8, 8, 8)),
+        label=torchio.LabelMap(tensor=torch.randint(0, 2, (1, 8, 8, 8))),
+    )
+    sampler = torchio.GridSampler(subject, 4, 0)
+    aggregator = torchio.GridAggregator(sampler)
+    layer = run.put(torch.nn.Conv3d(1, 2, 1))
+    for batch in torchio.SubjectsLoader(sampler, batch_size=4):
+        output = layer(run.put(batch["image"][torchio.DATA]))
+        aggregator.add_batch(output.detach().cpu(), batch[torchio.LOCATION])
+    return aggregator.get_output_tensor()
+
+
+@case("lpips", modes=EAGER)
+def perceptual_gradient(run: Run) -> Any:
+    import lpips
+
+    metric = lpips.LPIPS(net="alex", pretrained=False, pnet_rand=True, spatial=True, verbose=False)
+    metric = run.put(metric).eval()
+    a, b = run.put([torch.rand(1, 3, 64, 64), torch.rand(1, 3, 64, 64)])
+    a.requires_grad_()
+    distance = metric(a, b)
+    return distance, torch.autograd.grad(distance.mean(), a)
+
+
+@case("piq", modes=EAGER)
+def similarity_indices(run: Run) -> Any:
+    import piq
+
+    a, b = run.put([torch.rand(1, 3, 64, 64), torch.rand(1, 3, 64, 64)])
+    kinds = (piq.fsim, piq.vsi, piq.vif_p, piq.mdsi, piq.haarpsi, piq.srsim)
+    return [kind(a, b, data_range=1.0) for kind in kinds]
+
+
+@case("pytorch_msssim", modes=EAGER)
+def several_scales(run: Run) -> Any:
+    from pytorch_msssim import ms_ssim
+
+    a, b = run.put([torch.rand(1, 3, 40, 40), torch.rand(1, 3, 40, 40)])
+    a.requires_grad_()
+    value = ms_ssim(a, b, data_range=1.0, win_size=3, weights=[0.4, 0.3, 0.3])
+    return value, torch.autograd.grad(value, a)
+
+
+@case("open_clip_torch", modes=EAGER)
+def coca(run: Run) -> Any:
+    from open_clip.coca_model import CoCa, MultimodalCfg
+    from open_clip.model import CLIPTextCfg, CLIPVisionCfg
+
+    model = CoCa(
+        16,
+        MultimodalCfg(context_length=6, vocab_size=32, width=16, heads=2, layers=1),
+        CLIPTextCfg(context_length=6, vocab_size=32, width=16, heads=2, layers=1, embed_cls=True,
+                    output_tokens=True),
+        CLIPVisionCfg(layers=1, width=16, head_width=8, image_size=16, patch_size=8,
+                      attentional_pool=True, attn_pooler_heads=2, output_tokens=True),
+    )  # fmt: skip
+    return run.evaluate(model, [torch.randn(2, 3, 16, 16), torch.randint(1, 32, (2, 6))])
+
+
+@case("open_clip_torch", modes=EAGER)
+def sigmoid_loss(run: Run) -> Any:
+    from open_clip.loss import SigLipLoss
+
+    features = [torch.nn.functional.normalize(torch.randn(4, 8), dim=1) for _ in range(2)]
+    a, b = run.put(features)
+    scale, bias = run.put([torch.tensor(10.0), torch.tensor(-10.0)])
+    a.requires_grad_()
+    loss = SigLipLoss()(a, b, scale, bias)
+    return loss, torch.autograd.grad(loss, a)
