@@ -147,7 +147,7 @@ def kronecker_factors(run: Run) -> Any:
 def aggregators(run: Run) -> Any:
     from torchjd import aggregation
 
-    matrix = run.put(torch.randn(4, 6))
+    matrix = run.put(torch.randn(5, 6))
     kinds = [
         aggregation.PCGrad(), aggregation.AlignedMTL(), aggregation.IMTLG(), aggregation.Sum(),
         aggregation.TrimmedMean(1), aggregation.Krum(1, 1), aggregation.ConFIG(),
