@@ -47,7 +47,7 @@ def index_select(call: RuleCall) -> Any:
     x, dim, index = call.args
     axis = axis_of(x, dim)
     x = leading(call.scope, x, axis) if x.dims else x
-    array = call.lower(x, axis, index)[0]
+    array = call.lower(x, axis, _clamped(call.scope, x.dims, axis, index))[0]
     own = index.dims or ((),)
     return [PaddedArray(array, (*x.dims[:axis], *own, *x.dims[axis + 1 :]) if x.dims else ())]
 
@@ -82,7 +82,8 @@ def gather(call: RuleCall) -> Any:
         return [PaddedArray(call.lower(*call.args, **call.kwargs)[0], index.dims)]
     axis = axis_of(x, dim)
     x = _beside(call.scope, x, index, axis)
-    return [PaddedArray(call.lower(x, axis, index, *call.args[3:], **call.kwargs)[0], index.dims)]
+    clamped = _clamped(call.scope, x.dims, axis, index)
+    return [PaddedArray(call.lower(x, axis, clamped, *call.args[3:], **call.kwargs)[0], index.dims)]
 
 
 @rule("aten::scatter.src", "aten::scatter.value", "aten::scatter_add")
@@ -102,7 +103,7 @@ def scatter(call: RuleCall) -> Any:
 @rule("aten::index.Tensor", "aten::_unsafe_index.Tensor")
 def index(call: RuleCall) -> Any:
     x, indices = call.args
-    x, items, _, dims = _indexed(call, x, indices)
+    x, items, _, dims = _indexed(call, x, indices, clamp=True)
     array = jnp.asarray(x.array[items])
     return [PaddedArray(array, dims)]
 
@@ -140,12 +141,12 @@ def _masked(call: RuleCall, x: PaddedArray, mask: PaddedArray, values: PaddedArr
 
 
 def _indexed(
-    call: RuleCall, x: PaddedArray, indices: Any
+    call: RuleCall, x: PaddedArray, indices: Any, *, clamp: bool = False
 ) -> tuple[PaddedArray, tuple[Any, ...], Any, tuple[Dim, ...]]:
     """Return x, the indices, a mask of the padded indices, and the dims of the result.
 
     In the returned x, the padding of each indexed dimension is at the end. The mask is None if the
-    indices have no padding.
+    indices have no padding. With `clamp`, indices past the end select the last element.
     """
     indexed_axes = [position for position, item in enumerate(indices) if item is not None]
     tensors = [indices[position] for position in indexed_axes]
@@ -165,12 +166,25 @@ def _indexed(
     for axis, item in zip(indexed_axes, alike, strict=True):
         array = item.array
         if is_padded(x.dims[axis]):
-            array = jnp.where(array < 0, array + call.scope.real(x.dims[axis]), array)
+            size = jnp.asarray(call.scope.real(x.dims[axis]), array.dtype)
+            array = jnp.where(array < 0, array + size, array)
+            if clamp:
+                array = jnp.minimum(array, size - 1)
         items[axis] = array
     rest = [dim for axis, dim in enumerate(x.dims) if axis not in indexed_axes]
     together = indexed_axes == list(range(indexed_axes[0], indexed_axes[-1] + 1))
     ahead = indexed_axes[0] if together else 0
     return x, tuple(items), outside, (*rest[:ahead], *lead, *rest[ahead:])
+
+
+def _clamped(
+    scope: SizeScope, dims: tuple[Dim, ...], axis: int, index: PaddedArray
+) -> PaddedArray | jax.Array:
+    """Return indices in which those past the end select the last element, which is no padding."""
+    if not dims or not is_padded(dims[axis]):
+        return index
+    size = jnp.asarray(scope.real(dims[axis]), index.array.dtype)
+    return jnp.minimum(index.array, size - 1)
 
 
 def _nowhere(scope: SizeScope, index: PaddedArray, end: int) -> jax.Array:

@@ -4,6 +4,9 @@
 torch (v2.6 and v2.13) calls fused operators only for a fixed list of device types. For all others,
 it uses the math (unfused) implementation, a series of smaller operators, without calling
 `_fused_sdp_choice`. So this module calls the fused operator itself.
+
+The fused operator always runs as a program. If CPU kernels are enabled, the math implementation is
+used instead, so that attention to a new number of tokens compiles nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ from typing import Any
 
 import torch
 from torch._C import DispatchKey
+
+from torch_google.tpu import _C
 
 _OP = torch.ops.aten.scaled_dot_product_attention.default
 
@@ -31,7 +36,7 @@ def _attention(
     tensors = [t for t in (query, key, value, attn_mask) if t is not None]
     # Use the math implementation for any call that the fused operator does not support. It also
     # raises torch's errors for invalid calls.
-    if not (
+    if _C.uses_cpu_kernels() or not (
         _is_plain(query, key, value, enable_gqa)
         and (attn_mask is None or (not is_causal and _is_mask(attn_mask, query, key)))
         and 0 <= dropout_p <= 1

@@ -156,6 +156,7 @@ void Box::resettle(const c10::TensorImpl& tensor) {
   }
   shape = std::move(sizes);
   dtype = kind;
+  ++layouts;
 }
 
 PyObject* Box::value(Reason reason) {
@@ -211,6 +212,7 @@ void Box::reshard(PyObject* array, Sizes sizes, c10::ScalarType kind,
   shape = std::move(sizes);
   dtype = kind;
   is_padded = false;
+  ++layouts;
 }
 
 void Box::expect(std::shared_ptr<Arrival> arrival, size_t output) {
@@ -297,6 +299,7 @@ void Box::resize(size_t bytes) {
     }
   }
   is_padded = false;
+  ++layouts;
   if (!value_ && !writer_ && !arrival_) {
     // The storage has no value, so the next tensor that uses it sets the shape.
     dtype = c10::ScalarType::Undefined;

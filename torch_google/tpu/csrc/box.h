@@ -60,6 +60,8 @@ class Box {
   // Whether the array is flat and longer than the tensors need, so that the
   // same programs serve other sizes. See eager/padded_op.py.
   bool is_padded = false;
+  // Counts the changes of `shape` and `dtype`.
+  uint64_t layouts = 0;
   // Undefined until the first tensor that uses the storage is created.
   c10::ScalarType dtype = c10::ScalarType::Undefined;
   const c10::DeviceIndex device;

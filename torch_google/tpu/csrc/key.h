@@ -66,8 +66,13 @@ struct Call {
   c10::SmallVector<Number, 4> numbers;
   c10::DeviceIndex device = -1;
   at::Generator generator;
+  // The sum of the tensors' Box::layouts when the key was computed.
+  uint64_t layouts = 0;
 
   void clear();
+  // Returns whether the storages still have the shapes that are in the key.
+  // Another thread may have lengthened one of them.
+  bool is_current() const;
 };
 
 // Fills `call` from an operator's arguments. Throws if the tensors are on

@@ -132,6 +132,9 @@ Results Program::run(const Call& call, bool debug) const {
     c10::SmallVector<Ref, 12> owned;
     c10::SmallVector<PyObject*, 13> arguments{nullptr};
     read(call, arguments, owned);
+    if (C10_UNLIKELY(!call.is_current())) {
+      throw LayoutChanged();
+    }
     if (random_) {
       if (!drawn) {
         drawn = draw(call);

@@ -5,6 +5,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,6 +37,10 @@ struct Result {
 // Parses a result from Python: a NewTensor (eager/normalized_call.py), the
 // index of an argument, or None.
 Result read_result(PyObject* object);
+
+// Thrown if another thread has changed the shape of a storage since the call
+// was described. Nothing has been computed.
+struct LayoutChanged : std::exception {};
 
 class Program : public LastUse {
  public:

@@ -202,6 +202,9 @@ void record(Operator& self, const c10::OperatorHandle& handle,
         push_python(handle, miss.results.get(), stack);
         break;
       }
+      if (!call->is_current()) {
+        continue;
+      }
       ++counters.misses;
       program = std::move(miss.program);
       TORCH_INTERNAL_ASSERT(program->numbers().size() ==
@@ -214,9 +217,14 @@ void record(Operator& self, const c10::OperatorHandle& handle,
       std::shared_ptr<const Program> replaced = program;
       self.programs[call->key].swap(replaced);
     }
-    auto results = mode == Mode::fused && !program->is_padded()
-                       ? FusedTrace::record(std::move(program), *call)
-                       : program->run(*call, mode == Mode::debug);
+    Results results;
+    try {
+      results = mode == Mode::fused && !program->is_padded()
+                    ? FusedTrace::record(std::move(program), *call)
+                    : program->run(*call, mode == Mode::debug);
+    } catch (const LayoutChanged&) {
+      continue;
+    }
     torch::jit::drop(stack, arity);
     push_results(schema, std::move(results), stack);
     break;

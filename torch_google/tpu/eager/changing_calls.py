@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch._ops import OpOverload
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils import _pytree as pytree
 
 from torch_google.tpu import _C, dtypes
@@ -115,7 +116,9 @@ def _sizes(call: NormalizedCall) -> CallSizes:
         TensorLayout(view.strides, view.offset, base[0])
         for view, base in zip(call.views, call.bases, strict=True)
     )
-    return CallSizes(tuple(values), tuple(owners), layouts, tuple(map(_C.is_padded, call.tensors)))
+    padded = tuple(map(_C.is_padded, call.tensors))
+    storages = tuple(StorageWeakRef(tensor.untyped_storage()) for tensor in call.tensors)
+    return CallSizes(tuple(values), tuple(owners), layouts, padded, storages)
 
 
 @cache

@@ -95,7 +95,7 @@ class PaddedOps:
     """The programs for sizes that change, and the calls that cannot have one."""
 
     def __init__(self) -> None:
-        self._refused: dict[tuple[Hashable, ...], str] = {}
+        self._refused: dict[Hashable, str] = {}
         # All programs that C++ still refers to, and those that were used most recently.
         self._programs: WeakValueDictionary[Hashable, _PaddedProgram] = WeakValueDictionary()
         self._recent: OrderedDict[_PaddedProgram, None] = OrderedDict()
@@ -103,7 +103,7 @@ class PaddedOps:
 
     def refusal(self, changing: ChangingCall) -> str | None:
         """Return why padding would affect the results of such calls; None if it is not known to."""
-        return self._refused.get((changing.kind, changing.pattern.symbols))
+        return self._refused.get(_refusal_key(changing))
 
     def find(
         self, call: NormalizedCall, changing: ChangingCall, lowered: LoweredProgram, device: int
@@ -117,7 +117,7 @@ class PaddedOps:
         try:
             return self._compiled(call, lowered, device, changing)
         except PaddingRefusal as refusal:
-            self._refused[changing.kind, changing.pattern.symbols] = str(refusal)
+            self._refused[_refusal_key(changing)] = str(refusal)
             metrics.exact(f"{call.op.name()}: {refusal}")
             _log.info("tpu: %s: one program per set of sizes: %s", call.op.name(), refusal)
             return None
@@ -132,7 +132,12 @@ class PaddedOps:
         pattern = changing.pattern
         plan = CallPlan(call, lowered, bool(lowered.random), device)
         padded = _PaddedCall(call, lowered, plan, changing.sizes, pattern)
-        _pad_storages(call, pattern, padded)
+        if min(padded.values, default=2) < 2:
+            return None  # torch treats sizes 0 and 1 differently
+        try:
+            _pad_storages(call, pattern, padded)
+        except torch.OutOfMemoryError:
+            return None  # the call may fit with its exact sizes
         key = (changing.kind, device, pattern.symbols, pattern.static, *padded.key())
         program = self._programs.get(key)
         if program is None:
@@ -156,6 +161,10 @@ class PaddedOps:
         metrics.padded("sizes")
         op = plan.compiled(function, results, program.fingerprint, None, ())
         return replace(op, is_padded=True)
+
+
+def _refusal_key(changing: ChangingCall) -> Hashable:
+    return changing.kind, changing.pattern.symbols, changing.pattern.static
 
 
 class StoragePadded(Exception):
@@ -199,7 +208,8 @@ class _PaddedCall:
 
     def key(self) -> tuple[Hashable, ...]:
         """Return what the program depends on, in addition to the kind and the pattern."""
-        bases = [self.call.bases[index][:2] for index in self.plan.inputs]
+        stored = (*self.plan.inputs, *self.plan.targets)
+        bases = [self.call.bases[index][:2] for index in stored]
         return (
             tuple(self.buckets.values()),
             tuple((t.view, t.layout) for t in self.tensors),
@@ -207,6 +217,21 @@ class _PaddedCall:
             self.plan.inputs,
             tuple(self.orders),
         )
+
+    def hints(self) -> dict[sympy.Symbol, int]:
+        """Return a value for each symbol that differs from all other sizes, if there is one.
+
+        The operator is traced with these values. With the call's own values, the trace would
+        distinguish cases such as a length that happens to equal the number of channels.
+        """
+        others = {int(expr) for expr in self.exprs if expr.is_Integer}
+        chosen: dict[sympy.Symbol, int] = {}
+        for symbol, bucket in self.buckets.items():
+            candidates = range(bucket - 1, bucket // 2, -1)
+            hint = next((size for size in candidates if size not in others), bucket - 1)
+            others.add(hint)
+            chosen[symbol] = hint
+        return chosen
 
     def needed(self, index: int) -> int:
         """Return the number of elements that a padded storage of this tensor has."""
@@ -341,7 +366,7 @@ class _SymbolicTrace:
         environment = ShapeEnv(specialize_zero_one=False)
         self.names: dict[Any, Any] = {}
         self._sizes: dict[Any, Any] = {}
-        for symbol, value in zip(padded.symbols, padded.values, strict=True):
+        for symbol, value in padded.hints().items():
             source = ConstantSource(f"size{len(self.names)}")
             own = environment.create_symbol(value, source, dynamic_dim=DimDynamic.DYNAMIC)
             self.names[symbol] = own

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from torch_google.tpu.eager import changing_calls, padded_op
 
 # The first four are compiled for their exact sizes. From 17 to 28, all sizes that are derived from
 # the length share buckets; so do those from 40 on.
-LENGTHS = (3, 4, 5, 9, 17, 20, 23, 28, 40, 47, 57)
+LENGTHS = (3, 4, 5, 9, 17, 20, 23, 28, 40, 47, 57, 32, 64)
 
 
 @pytest.fixture(autouse=True)
@@ -215,7 +216,7 @@ def test_writes_change_only_their_elements(write: Callable[[torch.Tensor, int], 
 
 
 def test_a_write_to_a_part_of_a_fixed_storage() -> None:
-    caches = {device: numbers(2, 64, 4, device=device) for device in ("cpu", "tpu")}
+    caches = {device: numbers(2, 80, 4, device=device) for device in ("cpu", "tpu")}
 
     def work(device: str, length: int) -> torch.Tensor:
         caches[device][:, 2 : length + 2] = numbers(2, length, 4, device=device) * length
@@ -271,6 +272,65 @@ def test_layers_of_a_model_get_their_own_programs() -> None:
     for _ in range(6):
         model(torch.ones(2, 8, device="tpu")).sum().item()
     assert not torch.tpu.metrics().padded
+
+
+def test_a_loop_over_parameters_does_not_pad_them() -> None:
+    model = nn.ModuleList(nn.Linear(width, width + 8) for width in range(8, 96, 8)).to("tpu")
+    before = [p.untyped_storage().nbytes() for p in model.parameters()]
+    for _ in range(2):
+        for parameter in model.parameters():
+            assert bool(torch.isfinite(parameter).all())
+            parameter.sum().item()
+    assert [p.untyped_storage().nbytes() for p in model.parameters()] == before
+
+
+def test_one_batch_of_size_1_is_no_obstacle() -> None:
+    def work(device: str, length: int) -> torch.Tensor:
+        result = numbers(length, 4, device=device).t() * 2
+        result.sum().item()
+        return result.contiguous()
+
+    assert stream(work, (9, 10, 11, 12, 13, 1, 40, 41, 42, 1, 43))[-3:] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("write", [torch.Tensor.zero_, torch.Tensor.normal_, torch.relu_])
+def test_a_write_to_a_whole_storage_keeps_its_shape(
+    write: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    """A length that equals its bucket fills a padded storage, and one from the host."""
+    for length in (9, 10, 11, 12, 13, 14, 16):
+        made, sent = torch.ones(length, 4, device="tpu") * 2, torch.ones(length, 4).to("tpu")
+        for x in (made, sent, made.view(-1), sent):
+            write(x)
+            y = torch.empty_like(x)
+            torch.add(x, 1, out=y)
+            torch.testing.assert_close(y.cpu(), x.cpu() + 1)
+            x.sum().item()
+        assert _C.natural_shape(sent) == tuple(_C.value(sent).shape)
+
+
+def test_threads_may_read_a_tensor_of_a_new_length() -> None:
+    for length in (*LENGTHS, *range(70, 90)):
+        x = numbers(length, 4, device="tpu")
+        expected = numbers(length, 4)
+        with ThreadPoolExecutor(3) as threads:
+            results = list(
+                threads.map(
+                    lambda work: work(x), (lambda t: t * 2, lambda t: t.t() * 3, lambda t: t + 1)
+                )
+            )
+        for result, wanted in zip(
+            results, (expected * 2, expected.t() * 3, expected + 1), strict=True
+        ):
+            torch.testing.assert_close(result.cpu(), wanted)
+
+
+def test_an_index_past_the_end_reads_the_last_element() -> None:
+    for length in LENGTHS:
+        x = numbers(length, 2, device="tpu")
+        past = torch.tensor([0, length + 1], device="tpu")
+        for picked in (x[past], x.index_select(0, past), x.gather(0, past[:, None].expand(2, 2))):
+            assert torch.equal(picked.cpu(), numbers(length, 2)[[0, -1]]), length
 
 
 def test_the_default_on_the_cpu_is_off() -> None:

@@ -11,12 +11,16 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+
+from torch.multiprocessing.reductions import StorageWeakRef
 
 # A pattern's sizes are changing once calls have had new sizes in this many rounds. Batches for
 # training and for evaluation, and the last batch of each, have four sizes.
 _ROUNDS = 5
+# The rounds that a pattern remembers until its sizes are known to change.
+_REMEMBERED = 8
 # The calls and patterns of an operator that are remembered.
 _CALLS = 64
 _PATTERNS = 64
@@ -38,13 +42,26 @@ class CallSizes:
     """The sizes of a call's tensors and its integer arguments, in a fixed order.
 
     `owners` has the index of the tensor that each size belongs to, or -1 for an argument.
-    `is_padded` tells of each tensor whether its storage is longer than tensors need.
+    `is_padded` tells of each tensor whether its storage is longer than tensors need. `storages` are
+    weak references to the storages.
     """
 
     values: tuple[int, ...]
     owners: tuple[int, ...]
     layouts: tuple[TensorLayout, ...]
     is_padded: tuple[bool, ...]
+    storages: tuple[StorageWeakRef, ...] = ()
+
+    def is_over(self, tensors: Iterable[int], call: CallSizes) -> bool:
+        """Return whether the storages of these tensors no longer exist, or `call` has the same.
+
+        The sizes of parameters that still exist do not change, even if a loop over the parameters
+        looks like a tensor whose size does.
+        """
+        return not self.storages or all(
+            self.storages[tensor].expired() or self.storages[tensor] == call.storages[tensor]
+            for tensor in tensors
+        )
 
 
 @dataclass
@@ -53,15 +70,17 @@ class SizePattern:
 
     `symbols` lists the sizes that change together, as (position, factor) pairs: the size at
     `position` is the factor times the symbol's value. `tensors` are the tensors whose sizes or
-    layouts change. `storages` has the shapes of their storages, except for padded ones.
+    layouts change. `storages` has the shapes of their storages, except for padded ones. `rounds`
+    has the last call of each round.
     """
 
     symbols: tuple[tuple[tuple[int, int], ...], ...]
     tensors: frozenset[int]
     static: tuple[tuple[int, int], ...]
     layouts: tuple[tuple[int, TensorLayout], ...]
-    rounds: set[Hashable] = field(default_factory=set)
+    rounds: OrderedDict[Hashable, CallSizes] = field(default_factory=OrderedDict)
     storages: dict[int, set[tuple[int, ...]]] = field(default_factory=dict)
+    is_changing: bool = False
 
     def matches(self, call: CallSizes) -> bool:
         """Return whether a call differs from the pattern's calls only in the sizes that change."""
@@ -79,16 +98,19 @@ class SizePattern:
     def note(self, call: CallSizes, round_: Hashable) -> None:
         """Note one of the pattern's calls."""
         if not self.is_changing:
-            self.rounds.add(round_)
+            self.rounds[round_] = call
+            # A program may still have the tensors of its last step.
+            earlier = list(self.rounds.values())[:-2]
+            over = sum(each.is_over(self.tensors, call) for each in earlier)
+            if over >= _ROUNDS - 2:
+                self.is_changing = True
+                self.rounds.clear()
+            elif len(self.rounds) > _REMEMBERED:
+                self.rounds.popitem(last=False)
         for tensor in self.tensors:
             shapes = self.storages.setdefault(tensor, set())
             if not call.is_padded[tensor] and len(shapes) < 2:
                 shapes.add(call.layouts[tensor].storage)
-
-    @property
-    def is_changing(self) -> bool:
-        """Return whether the pattern's sizes have changed in several rounds."""
-        return len(self.rounds) >= _ROUNDS
 
     def storage_changes(self, tensor: int) -> bool:
         """Return whether the storages of a tensor, other than padded ones, have several shapes."""
@@ -110,9 +132,12 @@ class SizeHistory:
     def pattern(self, call: CallSizes, round_: Hashable) -> SizePattern | None:
         """Note a call that has no program. Return its pattern if the pattern's sizes change."""
         with self._lock:
-            found = next((p for p in self._patterns.values() if p.matches(call)), None)
-            if found is None:
+            key = next((key for key, p in self._patterns.items() if p.matches(call)), None)
+            if key is None:
                 found = self._new_pattern(call, round_)
+            else:
+                self._patterns.move_to_end(key)
+                found = self._patterns[key]
             self._calls.append((call, round_))
             if found is None:
                 return None
