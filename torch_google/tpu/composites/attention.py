@@ -34,18 +34,22 @@ def _attention(
     enable_gqa: bool = False,
 ) -> torch.Tensor:
     tensors = [t for t in (query, key, value, attn_mask) if t is not None]
-    # Use the math implementation for any call that the fused operator does not support. It also
-    # raises torch's errors for invalid calls.
-    if _C.uses_cpu_kernels() or not (
+    fits = (
         _is_plain(query, key, value, enable_gqa)
         and (attn_mask is None or (not is_causal and _is_mask(attn_mask, query, key)))
         and 0 <= dropout_p <= 1
-    ):
+    )
+    # Use the math implementation for any call that the fused operator does not support. It also
+    # raises torch's errors for invalid calls.
+    if not fits or _C.uses_cpu_kernels():
         options: dict[str, Any] = {"scale": scale, "enable_gqa": enable_gqa}
         formula = DispatchKey.CompositeImplicitAutograd
         result: torch.Tensor = _OP._op_dk(
             formula, query, key, value, attn_mask, dropout_p, is_causal, **options
         )
+        if fits and query.transpose(1, 2).is_contiguous() and not query.is_contiguous():
+            # The fused operator gives its result the layout of the query, as the CPU does.
+            return result.transpose(1, 2).contiguous().transpose(1, 2)
         return result
     results = torch.ops.aten._scaled_dot_product_efficient_attention.default(
         query,

@@ -118,3 +118,22 @@ def test_under_torch_func() -> None:
     query, key, value = (on_device(t).detach() for t in inputs())
     actual = torch.vmap(lambda q: attend(q, key, value))(torch.stack([query, query * 2]))
     torch.testing.assert_close(actual[1].cpu(), attend(query.cpu() * 2, key.cpu(), value.cpu()))
+
+
+def test_with_cpu_kernels_a_new_length_compiles_nothing() -> None:
+    torch.tpu.set_cpu_kernels(True)
+    try:
+        for keys in (5, 7, 9, 11):
+            torch.tpu.reset_metrics()
+            expected = attend(*inputs(keys=keys))
+            leaves = [on_device(tensor) for tensor in inputs(keys=keys)]
+            out = attend(*leaves)
+            torch.testing.assert_close(out.cpu(), expected, rtol=1e-4, atol=1e-5)
+            assert out.stride() == expected.stride()
+            out.sum().backward()
+            turned = [torch.randn(2, keys, 4, 8).transpose(1, 2) for _ in range(3)]
+            result = attend(*(tensor.to("tpu") for tensor in turned))
+            assert result.stride() == attend(*turned).stride()
+        assert torch.tpu.metrics().compiles == 0
+    finally:
+        torch.tpu.set_cpu_kernels(False)

@@ -135,8 +135,6 @@ def run_padded(call: OpCall) -> OpCall:
     if lowered.is_done:
         return lowered
     assert lowered.lowered is not None
-    if any(meta is not None and 0 in meta.shape for meta in lowered.lowered.metas):
-        return call
     try:
         found = padded_op.OPS.find(call.call, changing, lowered.lowered, call.device)
     except padded_op.StoragePadded:

@@ -329,6 +329,8 @@ class _PaddedProgram:
         sizes = tuple(self._scope.expr(size) for size in meta.shape)
         if all(size.is_Integer for size in sizes):
             return _Result(sizes, order, None)
+        if 0 in sizes:
+            raise PaddingRefusal("an empty result")
         lengths = [int(number(size, self._scope.buckets)) for size in sizes]
         return _Result(sizes, order, math.prod(lengths))
 

@@ -110,8 +110,7 @@ def test_a_growing_cache_compiles_once_for_each_bucket() -> None:
     def token(device: str, step: int) -> torch.Tensor:
         new = numbers(1, 2, 1, 8, device=device) * step
         caches[device] = torch.cat([caches[device], new], 2)
-        scores = (new @ caches[device].transpose(2, 3) / 100).softmax(-1)
-        result = (scores @ caches[device])[:, :, -1]
+        result = F.scaled_dot_product_attention(new, caches[device], caches[device])[:, :, -1]
         assert result.sum().item() is not None
         return result
 
@@ -224,7 +223,7 @@ def test_a_write_to_a_part_of_a_fixed_storage() -> None:
         assert caches[device].sum().item() is not None
         return caches[device].clone()
 
-    assert stream(work)[-1] == 0
+    assert stream(work)[10] == 0
 
 
 def test_random_numbers_are_those_of_a_program_for_the_exact_size() -> None:
@@ -309,16 +308,25 @@ def test_a_write_to_a_whole_storage_keeps_its_shape(
         assert _C.natural_shape(sent) == tuple(_C.value(sent).shape)
 
 
+def _doubled(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+def _transposed(x: torch.Tensor) -> torch.Tensor:
+    return x.t() * 3
+
+
+def _increased(x: torch.Tensor) -> torch.Tensor:
+    return x + 1
+
+
 def test_threads_may_read_a_tensor_of_a_new_length() -> None:
     for length in (*LENGTHS, *range(70, 90)):
         x = numbers(length, 4, device="tpu")
         expected = numbers(length, 4)
         with ThreadPoolExecutor(3) as threads:
-            results = list(
-                threads.map(
-                    lambda work: work(x), (lambda t: t * 2, lambda t: t.t() * 3, lambda t: t + 1)
-                )
-            )
+            started = [threads.submit(work, x) for work in (_doubled, _transposed, _increased)]
+            results = [each.result() for each in started]
         for result, wanted in zip(
             results, (expected * 2, expected.t() * 3, expected + 1), strict=True
         ):
