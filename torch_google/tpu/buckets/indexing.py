@@ -180,7 +180,7 @@ def _indexed(
 def _clamped(
     scope: SizeScope, dims: tuple[Dim, ...], axis: int, index: PaddedArray
 ) -> PaddedArray | jax.Array:
-    """Return indices in which those past the end select the last element, which is no padding."""
+    """Clamp indices past the end to the last element that is not padding."""
     if not dims or not is_padded(dims[axis]):
         return index
     size = jnp.asarray(scope.real(dims[axis]), index.array.dtype)

@@ -18,7 +18,7 @@ _LEAST = 8
 
 
 class PaddingRefusal(Exception):
-    """Raised if a graph cannot run on padded arrays. The message gives the reason."""
+    """Raised, with the reason, if an operator or a graph cannot run on padded arrays."""
 
 
 @dataclass(frozen=True)

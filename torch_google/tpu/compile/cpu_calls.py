@@ -41,15 +41,15 @@ class Route(enum.Enum):
 class CpuCalls:
     """The calls to a graph with symbolic sizes that run on CPU kernels.
 
-    If `wait` is set, calls use the first call's program until their sizes differ from it. Results
-    at index `loose` or higher may have any strides.
+    If `wait` is set, calls with the first call's sizes use its program, and CPU kernels are used
+    from the first call with other sizes on. Results at index `loose` or higher may have any
+    strides.
     """
 
     def __init__(self, signature: GraphSignature, *, loose: int, wait: bool) -> None:
         self._signature = signature
         self._loose = loose
         self._first: Hashable | None = None
-        self._wait = wait
         self._changed = not wait
         self._counts: dict[Hashable, int] = {}
         self._exact: set[Hashable] = set()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Translates a graph for torch's CPU kernels, which then run it over the same memory.
+"""Translates a graph for torch's CPU kernels, which read the memory of its arguments.
 
 `../csrc/cpu_graph.cpp` interprets the translation. A step is a pair (action, operands). The action
 is one of:
@@ -135,7 +135,7 @@ def _step(
         if not (adapter.runs_on_cpu(target, arguments) or _is_overwritten(node)):
             raise NoCpuGraph(str(target))
         if target is torch.ops.aten.clone.default and values[1] == torch.contiguous_format:
-            # A graph has no writes, so nothing distinguishes a copy from its source.
+            # Nothing is written inside a graph, so nothing distinguishes a copy from its source.
             target = torch.ops.aten.contiguous.default
         name = (target._schema.name, target._schema.overload_name)
         return name, [_operand(value, registers, signature) for value in values]

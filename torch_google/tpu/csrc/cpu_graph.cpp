@@ -74,8 +74,8 @@ int64_t extent(const at::Tensor& tensor) {
 }
 
 // Creates a tensor on the device with the values, sizes and strides of a CPU
-// tensor. If `owns`, it takes over the CPU tensor's memory, unless that has
-// other elements. Otherwise, it gets a copy.
+// tensor. If `owns`, it takes over the CPU tensor's memory, unless that memory
+// has elements outside the tensor. Otherwise, it gets a copy.
 at::Tensor on_device(const at::Tensor& value, bool owns,
                      c10::DeviceIndex device) {
   const int64_t elements = extent(value);
@@ -112,8 +112,9 @@ Write prepare(const at::Tensor& target, const at::Tensor& value) {
   return {target, value, current.values.clone(), nullptr};
 }
 
-// Stores the new values. Nothing here can fail halfway, because the graph has
-// checked the sizes, and the values have their targets' dtypes.
+// Stores the new values. Nothing here can fail halfway: the values have the
+// sizes and dtypes of their targets, and compile/cpu_graph.py refuses targets
+// whose elements overlap.
 void apply(const std::vector<Write>& writes) {
   // Destroyed at the end, because destructors may release the GIL.
   std::vector<Ref> replaced;
@@ -229,6 +230,7 @@ py::object CpuGraph::run(const py::list& arguments,
     return py::none();
   }
   collect_released();
+  // A graph usually runs once per step, and the host may not read its results.
   end_round();
   std::vector<at::Tensor> tensors(arguments_);
   Registers registers(registers_);
@@ -276,7 +278,7 @@ py::object CpuGraph::run(const py::list& arguments,
   }
   std::vector<c10::IValue> outputs;
   try {
-    // Hold the GIL, because another thread could otherwise donate an argument.
+    // Do not release the GIL: another thread could donate an argument.
     for (const Step& step : steps_) {
       execute(step, registers);
     }

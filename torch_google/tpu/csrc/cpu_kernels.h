@@ -32,7 +32,8 @@ void set_cpu_kernel_policy(PyObject* admit);
 // rounds.
 void end_round();
 
-// The number of the current round.
+// The number of the current round. eager/size_patterns.py counts rounds as
+// well.
 uint64_t round_number();
 
 // The number of operator calls that ran on CPU kernels.

@@ -91,8 +91,8 @@ class Program : public LastUse {
   const std::string& numbers() const { return numbers_; }
   bool random() const { return random_; }
   // Whether the program pads its arrays, so that calls with other sizes share
-  // its executable. Fused mode runs such a program by itself: a trace with it
-  // would be compiled for one set of sizes.
+  // its executable. Fused mode runs such a program alone, because a trace that
+  // contains it would be compiled for one set of sizes.
   bool is_padded() const { return is_padded_; }
   // Whether the operator usually writes to few elements of its argument.
   bool writes_few() const { return writes_few_; }

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Notes the sizes of calls that have no program yet, to find the sizes that keep changing.
 
-This module does not load torch's tracers, so a process that finds all its programs in the compile
-cache notes the same sizes.
+Sizes are noted before the compile cache is read, in every process, so that the cache does not
+affect which calls are padded. So this module does not load torch's tracers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ _LONGEST_ROUND = 16384
 
 @dataclass(frozen=True)
 class ChangingCall:
-    """A call whose sizes keep changing. `kind` is all that its program depends on but sizes."""
+    """A call whose sizes keep changing.
+
+    `kind` is everything that its program depends on, except sizes.
+    """
 
     kind: Hashable
     sizes: CallSizes

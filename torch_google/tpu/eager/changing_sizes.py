@@ -61,7 +61,10 @@ def message(name: str, shapes: Sequence[_Shapes], remedy: str) -> str:
 
 def _remedy() -> str:
     if platform.name() == "cpu" and not _C.uses_cpu_kernels():
-        return "torch.tpu.set_cpu_kernels(True) avoids that on the platform cpu"
+        return (
+            "torch.tpu.set_cpu_kernels(True) or torch.tpu.set_size_buckets(True) avoids that on the "
+            "platform cpu"
+        )
     return (
         "Allocate the tensor at its full length and mask it, or use torch.compile(dynamic=True), "
         "which pads sizes to buckets"

@@ -35,7 +35,7 @@ def test_the_warning_appears_once(
     (record,) = caplog.records
     text = record.getMessage()
     assert "has 4 programs, because size 1 of tensor argument 0 changes" in text
-    assert "torch.tpu.set_cpu_kernels(True) avoids that" in text
+    assert "torch.tpu.set_size_buckets(True) avoids that" in text
     assert "changing_sizes_test.py" in text
 
 

@@ -2,9 +2,9 @@
 """Programs for operators whose sizes keep changing.
 
 A program computes the operator on padded arrays, by the rules in ../buckets, and serves all sizes
-up to its buckets. The sizes are inputs of the program. The results' storages are as long as their
-buckets, so the operators that read them need no padding. C++ caches a `CompiledOp` for each set of
-sizes; those of one bucket share an executable.
+that have the same buckets. The sizes are inputs of the program. The results' storages are as long
+as their buckets, so the operators that read them need no padding. C++ caches a `CompiledOp` for
+each set of sizes; those of one bucket share an executable.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ import math
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from typing import Any
 from weakref import WeakSet, WeakValueDictionary
 
 import jax
-import jax.numpy as jnp
 import sympy
 import torch
 from torch._dispatch.python import enable_python_dispatcher
@@ -33,62 +32,37 @@ from torch.utils import _pytree as pytree
 from torch_google.tpu import _C, dtypes, lowerings
 from torch_google.tpu.buckets import (
     BucketPolicy,
-    PaddedArray,
     PaddingRefusal,
     SizeScope,
-    apply_rule,
     number,
 )
-from torch_google.tpu.buckets.padded_array import redim
-from torch_google.tpu.buckets.rules import RuleCall, plain
 from torch_google.tpu.buckets.sizes import expr_of
 from torch_google.tpu.eager.changing_calls import ChangingCall, size_arguments
-from torch_google.tpu.eager.compiled_op import CallPlan, CompiledOp, as_dtype
+from torch_google.tpu.eager.compiled_op import CallPlan, CompiledOp
 from torch_google.tpu.eager.normalized_call import NewTensor, NormalizedCall
+from torch_google.tpu.eager.padded_computation import (
+    Computation,
+    PaddedResult,
+    PaddedTensor,
+    Source,
+)
 from torch_google.tpu.eager.padded_views import (
     DenseLayout,
-    Layout,
     layout_of,
-    packed,
-    read_padded,
-    write_padded,
 )
 from torch_google.tpu.eager.size_patterns import CallSizes, SizePattern
-from torch_google.tpu.program import LoweredProgram, Number, accepted_arguments, constant
+from torch_google.tpu.program import LoweredProgram, Number, accepted_arguments
 from torch_google.tpu.release import prepare_symbols
 from torch_google.tpu.runtime import compiler, metrics
 from torch_google.tpu.runtime.precision import get_precision, lowering_at
-from torch_google.tpu.runtime.strides import View, natural, read, write
+from torch_google.tpu.runtime.strides import natural
 
 _log = logging.getLogger(__name__)
 _POLICY = BucketPolicy(None)
-# The programs that are kept even if C++ has forgotten all sizes that they served.
+# The number of programs that are kept even if C++ has forgotten all sizes that they served.
 _PROGRAMS = 512
 # C++ forgets half of its programs once there are this many for single sets of sizes.
 _SIZES = 8192
-
-
-@dataclass(frozen=True)
-class _Tensor:
-    """How a program reads a tensor.
-
-    A tensor with a `view` has the same view of its storage in all calls. Any other has a `layout`,
-    the expressions of its sizes, and the positions of its places among the program's numbers.
-    """
-
-    view: View | None
-    layout: Layout | None = None
-    sizes: tuple[sympy.Expr, ...] = ()
-    places: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class _Result:
-    """A new tensor. Its array has `elements` elements if its sizes change; else this is None."""
-
-    sizes: tuple[sympy.Expr, ...]
-    order: tuple[int, ...]
-    elements: int | None
 
 
 class PaddedOps:
@@ -108,7 +82,7 @@ class PaddedOps:
     def find(
         self, call: NormalizedCall, changing: ChangingCall, lowered: LoweredProgram, device: int
     ) -> CompiledOp | None:
-        """Return a program on padded arrays, or None if padding would affect the results.
+        """Return a program on padded arrays, compiled if necessary, or None if it cannot be used.
 
         Raises StoragePadded if it has lengthened a storage: C++ must describe the call again.
         """
@@ -117,9 +91,12 @@ class PaddedOps:
         try:
             return self._compiled(call, lowered, device, changing)
         except PaddingRefusal as refusal:
-            self._refused[_refusal_key(changing)] = str(refusal)
-            metrics.exact(f"{call.op.name()}: {refusal}")
-            _log.info("tpu: %s: one program per set of sizes: %s", call.op.name(), refusal)
+            reason = str(refusal)
+            if reason == call.pure.op.name():
+                reason = "no padding rule"
+            self._refused[_refusal_key(changing)] = reason
+            metrics.exact(f"{call.op.name()}: {reason}")
+            _log.info("tpu: %s: one program per set of sizes: %s", call.op.name(), reason)
             return None
 
     def clear(self) -> None:
@@ -196,7 +173,7 @@ class _PaddedCall:
             for position, factor in group:
                 self.exprs[position] = factor * symbol
         self.places: list[int] = []
-        self.tensors: list[_Tensor] = []
+        self.tensors: list[PaddedTensor] = []
         self._add_tensors(sizes, pattern)
         self.arguments = self._arguments()
         self.metas = lowered.metas
@@ -252,7 +229,7 @@ class _PaddedCall:
 
             def leaf(given: Any, remaining: Any = remaining, is_size: bool = is_size) -> Any:
                 if isinstance(given, torch.Tensor | Number):
-                    return _Source(*next(remaining))
+                    return Source(*next(remaining))
                 return next(exprs) if is_size and isinstance(given, int) else given
 
             values.append(pytree.tree_map(leaf, value))
@@ -263,40 +240,43 @@ class _PaddedCall:
         for index, view in enumerate(self.call.views):
             own = tuple(expr for expr, _ in (next(exprs) for _ in view.sizes))
             if index not in pattern.tensors:
-                self.tensors.append(_Tensor(view))
+                self.tensors.append(PaddedTensor(view))
                 continue
             layout, places = layout_of(view, bool(own) and bool(own[-1].is_Integer))
             start = len(self.symbols) + len(self.places)
             self.places += places
             numbers = tuple(range(start, start + len(places)))
-            self.tensors.append(_Tensor(None, layout, own, numbers))
+            self.tensors.append(PaddedTensor(None, layout, own, numbers))
 
 
 class _PaddedProgram:
     """A program for all sizes of a pattern that have the same buckets."""
 
     def __init__(self, padded: _PaddedCall, key: str) -> None:
-        self._traced = _SymbolicTrace(padded)
+        # Do not keep the trace, which holds many symbolic objects.
+        traced = _SymbolicTrace(padded)
+        self._guards = traced.guards
+        self._names = traced.names
         # Another trace of the same call may have made other assumptions about the sizes.
-        assumed = [str(guard) for guard in self._traced.guards]
-        text = f"{key} {self._traced.sizes()} {assumed}"
+        assumed = [str(guard) for guard in traced.guards]
+        text = f"{key} {traced.sizes()} {assumed}"
         self.fingerprint = f"padded {sha256(text.encode()).hexdigest()}"
         self._scope = SizeScope(
-            {self._traced.names[symbol]: bucket for symbol, bucket in padded.buckets.items()}
+            {traced.names[symbol]: bucket for symbol, bucket in padded.buckets.items()}
         )
         self._results = [
             self._result(meta, order)
-            for meta, order in zip(self._traced.metas, padded.orders, strict=False)
+            for meta, order in zip(traced.metas, padded.orders, strict=False)
             if order is not None
         ]
-        self.executable = self._compile(padded)
+        self.executable = self._compile(padded, traced)
 
     def holds(self, values: Sequence[int]) -> bool:
         """Return whether the program's assumptions hold for these values of the symbols."""
         numbers = self._numbers(values)
         exact = {symbol: sympy.Integer(value) for symbol, value in numbers.items()}
         return self._scope.holds(numbers) and all(
-            guard.xreplace(exact) == sympy.true for guard in self._traced.guards
+            guard.xreplace(exact) == sympy.true for guard in self._guards
         )
 
     def results(
@@ -323,37 +303,56 @@ class _PaddedProgram:
         return tuple(completed)
 
     def _numbers(self, values: Sequence[int]) -> dict[Any, int]:
-        return dict(zip(self._traced.names.values(), values, strict=True))
+        return dict(zip(self._names.values(), values, strict=True))
 
-    def _result(self, meta: torch.Tensor, order: tuple[int, ...]) -> _Result:
+    def _result(self, meta: torch.Tensor, order: tuple[int, ...]) -> PaddedResult:
         sizes = tuple(self._scope.expr(size) for size in meta.shape)
         if all(size.is_Integer for size in sizes):
-            return _Result(sizes, order, None)
+            return PaddedResult(sizes, order, None)
         if 0 in sizes:
             raise PaddingRefusal("an empty result")
         lengths = [int(number(size, self._scope.buckets)) for size in sizes]
-        return _Result(sizes, order, math.prod(lengths))
+        return PaddedResult(sizes, order, math.prod(lengths))
 
-    def _compile(self, padded: _PaddedCall) -> jax.stages.Compiled:
+    def _compile(self, padded: _PaddedCall, traced: _SymbolicTrace) -> jax.stages.Compiled:
         plan = padded.plan
         on = plan.placement.sharding()
         specs: list[Any] = [0] * (len(padded.symbols) + len(padded.places))
         specs += plan.specs()
-        body = partial(_run, _Computation(padded, self._traced, self._scope, self._results))
+        computation = Computation(
+            padded.call.pure.op,
+            padded.arguments,
+            traced.metas,
+            self._scope,
+            traced.names,
+            padded.tensors,
+            padded.call.views,
+            padded.call.bases,
+            padded.call.read_as,
+            padded.call.constants,
+            plan.number_dtypes,
+            plan.inputs,
+            plan.targets,
+            padded.call.written(),
+            padded.plain,
+            padded.random,
+            self._results,
+            len(padded.symbols) + len(padded.places),
+        )
 
         def function(*values: Any) -> tuple[jax.Array, ...]:
-            return body(values)
+            return computation.run(values)
 
         function.__name__ = plan.name.replace("::", "_").replace(".", "_")
         with lowering_at(get_precision()), dtypes.defaulting_to(dtypes.default_dtype()):
             # Trace even if the executable is in the cache: only tracing can raise PaddingRefusal.
-            traced = jax.jit(function, out_shardings=on).trace(*specs)
+            lowerable = jax.jit(function, out_shardings=on).trace(*specs)
         devices = plan.placement.devices
         metrics.padded("compile")
         if not lowerings.is_pinned(padded.call.pure.op):
-            return compiler.executable_of(plan.name, traced.lower(), on=devices)
+            return compiler.executable_of(plan.name, lowerable.lower(), on=devices)
         return compiler.executable(
-            plan.name, traced.lower, fingerprint=self.fingerprint, on=devices
+            plan.name, lowerable.lower, fingerprint=self.fingerprint, on=devices
         )
 
 
@@ -396,7 +395,7 @@ class _SymbolicTrace:
                 return torch.device("meta")
             if isinstance(leaf, torch.Generator):
                 return None
-            if not isinstance(leaf, _Source):
+            if not isinstance(leaf, Source):
                 return leaf
             if leaf.kind == "tensor":
                 return self._fake(padded, leaf.index)
@@ -410,7 +409,9 @@ class _SymbolicTrace:
                 args, kwargs = pytree.tree_map(stand_in, padded.arguments)
                 results = op(*accepted_arguments(op, args, "meta"), **kwargs)
             except Exception as error:
-                raise PaddingRefusal(f"no symbolic sizes ({type(error).__name__})") from error
+                raise PaddingRefusal(
+                    f"no trace with symbolic sizes ({type(error).__name__})"
+                ) from error
         return tuple(results) if isinstance(results, list | tuple) else (results,)
 
     def _fake(self, padded: _PaddedCall, index: int) -> torch.Tensor:
@@ -433,125 +434,6 @@ class _SymbolicTrace:
         return int(expr / symbol) * self._sizes[symbol]
 
 
-@dataclass(frozen=True)
-class _Source:
-    """An argument that is an input: an index into `tensors`, `numbers` or `constants`."""
-
-    kind: str
-    index: int
-
-
-class _Computation:
-    """What a program computes. It holds no tensor of the call on which it was traced."""
-
-    def __init__(
-        self,
-        padded: _PaddedCall,
-        traced: _SymbolicTrace,
-        scope: SizeScope,
-        results: Sequence[_Result],
-    ) -> None:
-        self.op = padded.call.pure.op
-        self.arguments = padded.arguments
-        self.metas = traced.metas
-        self.scope = scope
-        self.names = traced.names
-        self.tensors = padded.tensors
-        self.views = padded.call.views
-        self.bases = padded.call.bases
-        self.read_as = padded.call.read_as
-        self.constants = padded.call.constants
-        self.dtypes = padded.plan.number_dtypes
-        self.inputs = padded.plan.inputs
-        self.targets = padded.plan.targets
-        self.written = padded.call.written()
-        self.plain = padded.plain
-        self.is_random = padded.random
-        self.results = results
-        self.leading = len(padded.symbols) + len(padded.places)
-
-
-def _run(self: _Computation, values: Sequence[Any]) -> tuple[jax.Array, ...]:
-    """Return the new arrays of the written storages, and then those of the new tensors."""
-    leading, rest = values[: self.leading], values[self.leading :]
-    arrays = dict(zip(self.inputs, rest, strict=False))
-    numbers = rest[len(self.inputs) :]
-    scope = self.scope.within(dict(zip(self.names.values(), leading, strict=False)))
-    key = None
-    if self.is_random:
-        key = jax.random.fold_in(jax.random.key(values[-2]), values[-1])
-
-    def dims(tensor: _Tensor) -> list[Any]:
-        return list(scope.dims(size.xreplace(self.names) for size in tensor.sizes))
-
-    def places(tensor: _Tensor) -> list[Any]:
-        return [leading[position] for position in tensor.places]
-
-    def of_tensor(index: int) -> PaddedArray:
-        tensor, view = self.tensors[index], self.views[index]
-        if index not in arrays:
-            sizes = plain(view.sizes) if tensor.layout is None else dims(tensor)
-            shape = [math.prod(extent.size for extent in dim) for dim in sizes]
-            return PaddedArray(jnp.zeros(shape, dtypes.to_jax(view.dtype)), tuple(sizes), True)
-        if tensor.layout is None:
-            assert tensor.view is not None
-            x = PaddedArray(read(arrays[index], tensor.view), plain(view.sizes))
-        else:
-            flat = arrays[index].reshape(-1)
-            x = read_padded(scope, flat, dims(tensor), tensor.layout, places(tensor))
-        if self.read_as is not None:
-            x = PaddedArray(x.array.astype(dtypes.to_jax(self.read_as)), x.dims)
-        return x
-
-    def argument(leaf: Any) -> Any:
-        if isinstance(leaf, sympy.Expr):
-            return scope.value(leaf.xreplace(self.names))
-        if not isinstance(leaf, _Source):
-            return leaf
-        if leaf.kind == "tensor":
-            return of_tensor(leaf.index)
-        if leaf.kind == "constant":
-            return PaddedArray(constant(self.constants[leaf.index]), ())
-        dtype = self.dtypes[leaf.index]
-        given = numbers[leaf.index]
-        return given if dtype is None else PaddedArray(jnp.asarray(given).astype(dtype), ())
-
-    args, kwargs = pytree.tree_map(argument, self.arguments)
-    results = apply_rule(RuleCall(self.op, tuple(args), kwargs, self.metas, scope, key))
-    new = dict(arrays)
-    for index, value in zip(self.written, results[self.plain :], strict=True):
-        if value is None:
-            raise PaddingRefusal("a written value that is not computed")
-        tensor, view = self.tensors[index], self.views[index]
-        array = as_dtype(value.array, view.dtype)
-        shape, dtype, *_ = self.bases[index]
-        base = new.get(index)
-        if base is None:
-            base = jnp.zeros(shape, dtypes.to_jax(dtype))
-        if tensor.layout is None:
-            assert tensor.view is not None
-            new[index] = write(base, array, tensor.view)
-        else:
-            own = PaddedArray(array, value.dims)
-            flat = write_padded(
-                scope, base.reshape(-1), own, dims(tensor), tensor.layout, places(tensor)
-            )
-            new[index] = flat.reshape(shape)
-    made = [
-        x for x, meta in zip(results[: self.plain], self.metas, strict=False) if meta is not None
-    ]
-    fresh = []
-    for x, result in zip(made, self.results, strict=True):
-        if x is None:
-            raise PaddingRefusal("a result that is not computed")
-        if result.elements is None:
-            array = redim(scope, x, scope.dims(result.sizes)).array
-            fresh.append(array.transpose(result.order))
-        else:
-            fresh.append(packed(scope, x, result.order, result.elements))
-    return (*(new[index] for index in self.targets), *fresh)
-
-
 def _pad_storages(call: NormalizedCall, pattern: SizePattern, padded: _PaddedCall) -> None:
     """Lengthen storages whose length changes with the sizes of their tensors.
 
@@ -566,7 +448,7 @@ def _pad_storages(call: NormalizedCall, pattern: SizePattern, padded: _PaddedCal
         if elements == needed:
             continue
         if _C.shared(tensor):
-            raise PaddingRefusal("a storage that is visible outside the device")
+            raise PaddingRefusal("a storage whose buffer other code may use")
         _C.pad_storage(tensor, needed if elements < needed else _POLICY.bucket(elements))
         metrics.padded("storage")
         lengthened = True

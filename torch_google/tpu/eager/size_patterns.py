@@ -19,9 +19,9 @@ from torch.multiprocessing.reductions import StorageWeakRef
 # A pattern's sizes are changing once calls have had new sizes in this many rounds. Batches for
 # training and for evaluation, and the last batch of each, have four sizes.
 _ROUNDS = 5
-# The rounds that a pattern remembers until its sizes are known to change.
+# The number of rounds that a pattern remembers until its sizes are known to change.
 _REMEMBERED = 8
-# The calls and patterns of an operator that are remembered.
+# The number of calls and of patterns of a kind that are remembered.
 _CALLS = 64
 _PATTERNS = 64
 # A pattern has at most this many sizes that change independently.
@@ -42,8 +42,8 @@ class CallSizes:
     """The sizes of a call's tensors and its integer arguments, in a fixed order.
 
     `owners` has the index of the tensor that each size belongs to, or -1 for an argument.
-    `is_padded` tells of each tensor whether its storage is longer than tensors need. `storages` are
-    weak references to the storages.
+    `is_padded` says, for each tensor, whether its storage is longer than tensors need. `storages`
+    are weak references to the storages.
     """
 
     values: tuple[int, ...]
@@ -52,8 +52,8 @@ class CallSizes:
     is_padded: tuple[bool, ...]
     storages: tuple[StorageWeakRef, ...] = ()
 
-    def is_over(self, tensors: Iterable[int], call: CallSizes) -> bool:
-        """Return whether the storages of these tensors no longer exist, or `call` has the same.
+    def is_replaced_by(self, tensors: Iterable[int], call: CallSizes) -> bool:
+        """Return whether each tensor's storage no longer exists or is also used by `call`.
 
         The sizes of parameters that still exist do not change, even if a loop over the parameters
         looks like a tensor whose size does.
@@ -69,9 +69,10 @@ class SizePattern:
     """Calls that differ only in some sizes.
 
     `symbols` lists the sizes that change together, as (position, factor) pairs: the size at
-    `position` is the factor times the symbol's value. `tensors` are the tensors whose sizes or
-    layouts change. `storages` has the shapes of their storages, except for padded ones. `rounds`
-    has the last call of each round.
+    `position` is the factor times the symbol's value. `static` has the other sizes, as (position,
+    size) pairs, and `layouts` the layouts that do not change, as (tensor, layout) pairs. `tensors`
+    are the tensors whose sizes or layouts change. `storages` has the shapes of their storages,
+    except for padded ones. `rounds` has the last call of each round.
     """
 
     symbols: tuple[tuple[tuple[int, int], ...], ...]
@@ -99,10 +100,10 @@ class SizePattern:
         """Note one of the pattern's calls."""
         if not self.is_changing:
             self.rounds[round_] = call
-            # A program may still have the tensors of its last step.
+            # The user's code may still hold tensors of the last step, so ignore two rounds.
             earlier = list(self.rounds.values())[:-2]
-            over = sum(each.is_over(self.tensors, call) for each in earlier)
-            if over >= _ROUNDS - 2:
+            replaced = sum(each.is_replaced_by(self.tensors, call) for each in earlier)
+            if replaced >= _ROUNDS - 2:
                 self.is_changing = True
                 self.rounds.clear()
             elif len(self.rounds) > _REMEMBERED:
@@ -122,7 +123,7 @@ class SizePattern:
 
 
 class SizeHistory:
-    """The sizes that the calls of one kind have had: the operator and all that sizes leave open."""
+    """The sizes of all calls of one kind, which differ only in sizes and layouts."""
 
     def __init__(self) -> None:
         self._calls: deque[tuple[CallSizes, Hashable]] = deque(maxlen=_CALLS)

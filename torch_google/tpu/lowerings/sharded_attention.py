@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Divides an attention kernel's work among the devices of a mesh.
 
-Batch entries and heads are independent, so devices that have different ones each run the kernel on
-theirs. Axes that shard another dimension (a sequence, or head_dim) divide the rows, which are the
-queries, because rows are independent as well. Keys and values are then gathered.
+Batch entries and heads are independent, so each device runs the kernel on its own. Axes that shard
+another dimension (a sequence, or head_dim) divide the rows, which are the queries, because rows are
+independent as well. Keys and values are then gathered.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _plan(
     on_each = sizes["r"] // math.prod(mesh[axis] for axis in rows)
 
     def part(*values: jax.Array) -> Sequence[jax.Array]:
-        # All devices together compute one call, so an axis index is a part's number.
+        # The index along `rows` is the number of this device's block of rows.
         first = jax.lax.axis_index(rows) * on_each if rows else None
         return function(*values, first_row=first)
 

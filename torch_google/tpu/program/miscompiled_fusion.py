@@ -56,9 +56,10 @@ _ELEMENTWISE = frozenset(_ELEMENTWISE_NAMES.split())
 
 
 def compile_safely(lowered: jax.stages.Lowered) -> jax.stages.Compiled:
-    """Compile a program, and compile it again with other options if XLA:CPU has a bug with it.
+    """Compile a program, and compile it again if XLA:CPU would miscompile or could not run it.
 
-    Applies `guard_sums` to the program first, and resolves calls that XLA cannot partition.
+    The second compilation has other options. Applies `guard_sums` to the program first, and
+    resolves calls that XLA cannot partition.
     """
     lowered = resolve(lowered)
     guard_sums(lowered)

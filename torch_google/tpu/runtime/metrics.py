@@ -36,8 +36,8 @@ class Metrics:
     symbolic sizes, and operators, that need one program per set of sizes, by reason.
 
     `padded`: events of operators whose sizes keep changing (see size_bucket_setting.py). These are
-    `compile` (a program for padded arrays was made), `sizes` (such a program got a new set of
-    sizes) and `storage` (a storage was lengthened).
+    `compile` (a program for padded arrays was compiled or loaded), `sizes` (such a program got a
+    new set of sizes) and `storage` (a storage was lengthened).
 
     `fused_hits`, `fused_misses`: traces whose program was ready, and new traces. `fused_served`:
     traces that ran operator by operator while their program was being compiled. `flushes`: trace
