@@ -82,6 +82,8 @@ class CompiledGraph(OutputCode):
             check_graph(signature.graph)
             self._accepted = True
         adapter = signature.adapter()
+        if shared := signature.shared_writes(args):
+            return self._on_copies(args, shared)
         if signature.collective and not adapter.takes_collectives():
             return self._parts()(args if isinstance(args, list) else list(args))
         route = self._route(args, adapter)
@@ -124,6 +126,23 @@ class CompiledGraph(OutputCode):
         if isinstance(args, list):
             args.clear()
         return signature.check(results)
+
+    def _on_copies(self, args: Sequence[Any], shared: Sequence[int]) -> list[Any]:
+        """Run a call on copies of these arguments, and then write their new values.
+
+        A program returns the whole array of each storage that it writes to. The arrays of two
+        written views of one storage could not both be stored.
+        """
+        copies = {index: _on_own_storage(args[index]) for index in shared}
+        results = self([copies.get(index, value) for index, value in enumerate(args)])
+        with torch.no_grad():
+            for index, copied in copies.items():
+                args[index].copy_(copied)
+        originals = {id(copied): args[index] for index, copied in copies.items()}
+        results = [originals.get(id(result), result) for result in results]
+        if isinstance(args, list):
+            args.clear()
+        return results
 
     def prepare_for_serialization(self) -> None:
         """Make this object picklable. AOTAutograd calls this method on a copy of the graph."""
@@ -212,3 +231,12 @@ class CompiledGraph(OutputCode):
             adapter.count("evict")
         self._specializations[key] = specialization
         return specialization
+
+
+def _on_own_storage(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a copy with the same offset and strides, because the graph may depend on them."""
+    storage = tensor.untyped_storage().clone()
+    with torch.no_grad():
+        return tensor.new_empty(0).set_(
+            storage, tensor.storage_offset(), tensor.shape, tensor.stride()
+        )

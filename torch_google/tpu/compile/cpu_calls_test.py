@@ -282,3 +282,53 @@ def test_random_graphs(name: str) -> None:
     candidates = [random_graphs.GraphStep(name, 0, s, a, b) for a, b, s in ((0, 0, 0), (2, 2, 3))]
     steps = random_graphs.possible(candidates)
     random_graphs_test.check(steps)
+
+
+def test_a_copy_in_a_graph_has_an_offset_of_its_own() -> None:
+    def work(x: torch.Tensor) -> torch.Tensor:
+        copied = x[2:].clone(memory_format=torch.contiguous_format)
+        return torch.as_strided(copied, (2, 2), (4, 1), 0) * 2
+
+    compiled = torch.compile(work, dynamic=True)
+    for length in (5, 6, 7, 8):
+        x = torch.arange(4.0 * length).reshape(length, 4)
+        assert torch.equal(compiled(x.to("tpu")).cpu(), work(x))
+
+
+def test_a_read_while_a_backward_pass_frees_the_tensor() -> None:
+    """A read gives the memory no owner that only the holder of the GIL can drop."""
+    stop = threading.Event()
+
+    def create() -> None:
+        x = torch.ones(64, device="tpu")
+        while not stop.is_set():
+            x + 1
+
+    other = threading.Thread(target=create)
+    other.start()
+    try:
+        for _ in range(2000):
+            x = torch.ones(64, device="tpu", requires_grad=True)
+            y = x.exp()
+            y.detach().cpu()
+            y.sum().backward()
+    finally:
+        stop.set()
+        other.join()
+
+
+def test_writes_are_in_place_after_a_read() -> None:
+    x = torch.ones(1 << 12, device="tpu")
+    x.add_(1)
+    torch.tpu.reset_metrics()
+    for _ in range(5):
+        x.cpu()
+        x.add_(1)
+    assert torch.tpu.metrics().in_place == 5
+
+
+def test_a_device_without_an_index_is_the_graph_s() -> None:
+    compiled = torch.compile(lambda x: x + torch.arange(x.shape[0], device="tpu"), dynamic=True)
+    for length in (5, 6, 7):
+        assert compiled(torch.ones(length, device="tpu"))[-1].item() == length
+    assert torch.tpu.metrics().graphs["cpu_kernels"] == 2

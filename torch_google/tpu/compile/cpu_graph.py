@@ -134,8 +134,7 @@ def _step(
         arguments = map_arg(values, lambda each: each.meta.get("val"))
         if not (adapter.runs_on_cpu(target, arguments) or _is_overwritten(node)):
             raise NoCpuGraph(str(target))
-        if target is torch.ops.aten.clone.default and values[1] == torch.contiguous_format:
-            # Nothing is written inside a graph, so nothing distinguishes a copy from its source.
+        if _needs_no_copy(node, values, signature):
             target = torch.ops.aten.contiguous.default
         name = (target._schema.name, target._schema.overload_name)
         return name, [_operand(value, registers, signature) for value in values]
@@ -146,6 +145,20 @@ def _step(
     if not is_numeric or node.kwargs or not callable(target):
         raise NoCpuGraph(str(target))
     return target, [_operand(value, registers, signature) for value in node.args]
+
+
+def _needs_no_copy(node: Node, values: list[Any], signature: GraphSignature) -> bool:
+    """Return whether a node is a contiguous copy that nothing distinguishes from its source.
+
+    Nothing is written inside a graph. But a result has strides, and `as_strided` depends on the
+    offset in the storage.
+    """
+    return (
+        node.target is _aten.clone.default
+        and values[1] == torch.contiguous_format
+        and all(user.op != "output" for user in node.users)
+        and all(each.target is not _aten.as_strided.default for each in signature.graph.graph.nodes)
+    )
 
 
 def _is_overwritten(node: Node) -> bool:
@@ -164,7 +177,9 @@ def _operand(value: Any, registers: dict[Node, int], signature: GraphSignature) 
             return "list", [_operand(item, registers, signature) for item in value]
         return "constant", list(value)
     if isinstance(value, torch.device):
-        return "constant", _CPU if value == signature.device else value
+        device = signature.device
+        same = value.type == device.type and value.index in (None, device.index)
+        return "constant", _CPU if same else value
     return "constant", value
 
 

@@ -96,6 +96,19 @@ class GraphSignature:
         numbers = dict(zip(places, own.shardings([args[index] for index in places]), strict=False))
         return [numbers.get(index, ONE_DEVICE) for index in range(len(args))] if numbers else ()
 
+    def shared_writes(self, args: Sequence[Any]) -> list[int]:
+        """Return the written arguments that share a storage with an earlier written one."""
+        if len(self.written) < 2:
+            return []
+        seen: set[int] = set()
+        shared = []
+        for index in self.written:
+            storage = args[index].untyped_storage()._cdata
+            if storage in seen:
+                shared.append(index)
+            seen.add(storage)
+        return shared
+
     def sources(self) -> dict[Any, tuple[int, int | None]]:
         """Map each symbol to the index of an argument and, for a tensor, of a dimension."""
         sources: dict[Any, tuple[int, int | None]] = {}

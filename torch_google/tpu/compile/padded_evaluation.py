@@ -52,6 +52,9 @@ def _call(node: Node, position: int, values: Mapping[Node, Any], scope: SizeScop
 
     if target in _IGNORED:
         return None
+    if target is torch.ops.aten.as_strided.default:
+        # It reads its argument's storage, of which only the view is known here.
+        raise PaddingRefusal("as_strided")
     if isinstance(meta, torch.SymInt):
         return scope.value(scope.expr(meta))
     if target in _SIZES:

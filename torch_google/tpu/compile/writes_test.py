@@ -206,3 +206,23 @@ def test_results_of_several_dtypes_share_storage(
             for own, cpu_result in zip(actual, expected, strict=True):
                 assert own.is_conj() == cpu_result.is_conj()
                 assert own.is_neg() == cpu_result.is_neg()
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("kernels", [False, True])
+def test_two_views_of_a_storage_are_written(dynamic: bool, kernels: bool) -> None:
+    @torch.compile(dynamic=dynamic)
+    def both(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        y.mul_(2)
+        return x + y
+
+    torch.tpu.set_cpu_kernels(kernels)
+    try:
+        for length in (3, 4, 5, 6):
+            base = torch.ones(2 * length, device="tpu")
+            result = both(base[:length], base[length:])
+            assert base.tolist() == [2.0] * (2 * length)
+            assert result.tolist() == [4.0] * length
+    finally:
+        torch.tpu.set_cpu_kernels(False)

@@ -41,13 +41,15 @@ def _attention(
     )
     # Use the math implementation for any call that the fused operator does not support. It also
     # raises torch's errors for invalid calls.
-    if not fits or _C.uses_cpu_kernels():
+    if not fits or (_C.uses_cpu_kernels() and dropout_p == 0):
         options: dict[str, Any] = {"scale": scale, "enable_gqa": enable_gqa}
         formula = DispatchKey.CompositeImplicitAutograd
         result: torch.Tensor = _OP._op_dk(
             formula, query, key, value, attn_mask, dropout_p, is_causal, **options
         )
-        if fits and query.transpose(1, 2).is_contiguous() and not query.is_contiguous():
+        turned = query.transpose(1, 2)
+        alike = fits and query.shape[3] == value.shape[3]
+        if alike and turned.is_contiguous() and not query.is_contiguous():
             # The fused operator gives its result the layout of the query, as the CPU does.
             return result.transpose(1, 2).contiguous().transpose(1, 2)
         return result

@@ -88,9 +88,10 @@ Box::Box(c10::DeviceIndex device_index, size_t size, const void* address)
 }
 
 Box::~Box() {
+  std::shared_ptr<Arrival> dropped;
   {
     std::lock_guard<std::mutex> lock(mutex());
-    unlink();
+    dropped = unlink();
     (previous_ ? previous_->next_ : live) = next_;
     if (next_) {
       next_->previous_ = previous_;
@@ -111,7 +112,7 @@ Box* Box::at(const void* address) {
   return box;
 }
 
-void Box::unlink() {
+std::shared_ptr<Arrival> Box::unlink() {
   if (writer_) {
     writer_->forget_slot(slot_);
     writer_ = nullptr;
@@ -120,7 +121,7 @@ void Box::unlink() {
     reader_->forget_external(external_);
     reader_ = nullptr;
   }
-  arrival_.reset();
+  return std::exchange(arrival_, nullptr);
 }
 
 void Box::settle(const c10::TensorImpl& tensor) {
@@ -195,9 +196,10 @@ void Box::store(PyObject* array, Sharding sharding) {
 void Box::store(PyObject* array, std::vector<Ref>& replaced,
                 Sharding sharding) {
   stream_ = current_stream(device).id();
+  std::shared_ptr<Arrival> dropped;
   {
     std::lock_guard<std::mutex> lock(mutex());
-    unlink();
+    dropped = unlink();
   }
   shared_ = false;
   sharding_ = value_sharding_ = sharding;

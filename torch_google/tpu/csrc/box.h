@@ -143,7 +143,9 @@ class Box {
 
   // Removes this box from the traces that refer to it, and drops the collective
   // that it waits for. The caller must hold mutex().
-  void unlink();
+  // Returns the collective, which the caller must destroy without mutex():
+  // that may need the GIL.
+  std::shared_ptr<Arrival> unlink();
   // Waits for the collective, and stores its output or its error.
   void receive();
 

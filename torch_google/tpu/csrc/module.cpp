@@ -74,7 +74,9 @@ std::optional<at::Tensor> host_value(const at::Tensor& tensor) {
     return std::nullopt;
   }
   end_round();
-  return values;
+  // A new tensor, because a Python object of the arrival's own tensor would
+  // have to be destroyed under Box::mutex(), and that needs the GIL.
+  return flat(values);
 }
 
 // Stores host memory as the elements of a tensor's storage. The caller must not

@@ -148,6 +148,7 @@ def runs_in_graphs(op: OpOverload, args: Sequence[Any]) -> bool:
         or host_shapes.has_mask(op, list(args))
         or _truncates(op, args)
         or _is_pinned(op, args)
+        or _counts_indices(op, args)
     )
 
 
@@ -155,6 +156,8 @@ def _checked(
     op: OpOverload, args: list[Any], bases: list[Base], device: int
 ) -> Admission | tuple[list[NewTensor | int | None], InPlace]:
     if host_shapes.has_mask(op, args) or _truncates(op, args) or _is_pinned(op, args):
+        return Admission.NEVER
+    if _counts_indices(op, args):
         return Admission.NEVER
     call = NormalizedCall(op, args, bases)
     written = call.written()
@@ -208,6 +211,14 @@ def _truncates(op: OpOverload, args: Sequence[Any]) -> bool:
 
 def _is_integral(dtype: torch.dtype) -> bool:
     return not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
+
+
+def _counts_indices(op: OpOverload, args: Sequence[Any]) -> bool:
+    """Return whether a kernel counts indices without checking them.
+
+    The forward operator may have run as a program, which clamps an invalid index.
+    """
+    return op is torch.ops.aten.embedding_dense_backward.default and bool(args[4])
 
 
 def _is_pinned(op: OpOverload, args: Sequence[Any]) -> bool:

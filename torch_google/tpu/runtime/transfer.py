@@ -28,6 +28,7 @@ def transfer(target: torch.Tensor, source: torch.Tensor, _non_blocking: bool = F
         if source.device.type == "cpu":
             if _C.uses_cpu_kernels() and sharding == shardings.ONE_DEVICE and _is_whole(target):
                 dtypes.check(target.dtype, platform.name())
+                dtypes.to_jax(target.dtype)  # raises TypeError for a dtype that JAX lacks
                 # CPU kernels read host memory, so do not create an array before a program needs it.
                 values = torch.empty(target.shape, dtype=target.dtype, device="cpu")
                 _C.store_host_value(target, values.copy_(source))
