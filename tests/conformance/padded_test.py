@@ -9,32 +9,19 @@ default run covers some of the operators, and the full run covers all of them.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import torch
-from torch.utils import _pytree as pytree
 
-from tests.conformance import samples, verify
-from tests.conformance.tolerances import tolerance
-from tools.par.testing import budget
+from tests.conformance import samples, two_ways
 from torch_google.tpu.eager import size_patterns
 from torch_google.tpu.eager.size_patterns import CallSizes, SizeHistory, SizePattern
 
-# The default run covers about this many operators, evenly spaced in the sorted list.
+# The default run covers about this many operators.
 _PARTS = 41
-_DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64)
 # Sizes above this are positions such as the end of an open slice.
 _POSITION = 2**31
-
-
-def _selected() -> list[tuple[str, torch.dtype]]:
-    names = sorted(samples.operators())
-    if budget.is_full():
-        return [(name, dtype) for name in names for dtype in _DTYPES]
-    return [(name, torch.float32) for name in names[:: len(names) // _PARTS]]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -69,26 +56,12 @@ def _everything_changes(_: SizeHistory, call: CallSizes, round_: object) -> Size
     )
 
 
-@pytest.mark.parametrize(("name", "dtype"), _selected(), ids=str)
+@pytest.mark.parametrize(("name", "dtype"), two_ways.selected(_PARTS), ids=str)
 def test_padding_does_not_affect_results(
     name: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    op = samples.operators()[name]
-    if dtype not in op.dtypes:
-        return  # op_db declares no samples of this dtype.
     monkeypatch.setattr(size_patterns.SizeHistory, "pattern", _everything_changes)
-    selected, _ = samples.pick(op, dtype, None if budget.is_full() else 2, few=2, gradients=False)
-    allowed = tolerance(op, dtype, "forward")
-    for sample in selected:
-        padded, exact = (_results(op, sample, enabled) for enabled in (True, False))
-        where = f"{name} {dtype} sample {sample.index}"
-        if isinstance(padded, str) or isinstance(exact, str):
-            assert padded == exact, where
-            continue
-        assert _layouts(padded) == _layouts(exact), where
-        one, other = (pytree.tree_map(_host, results) for results in (padded, exact))
-        close = verify.closeness(allowed, lambda: None)
-        assert not verify.differs(one, other, close), where
+    two_ways.compare(name, dtype, _choose, count=2, storage_sizes=False)
 
 
 def test_most_operators_run_on_padded_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,36 +72,13 @@ def test_most_operators_run_on_padded_arrays(monkeypatch: pytest.MonkeyPatch) ->
         selected, _ = samples.pick(op, torch.float32, 3, few=3, gradients=False)
         before = torch.tpu.metrics().padded.get("sizes", 0)
         for sample in selected:
-            _results(op, sample, True)
+            _choose(True)
+            two_ways.results(op, sample)
         assert torch.tpu.metrics().padded.get("sizes", 0) > before, name
 
 
-def _results(op: Any, sample: samples.Sample, enabled: bool) -> list[Any] | str:
+def _choose(padded: bool) -> None:
     from torch_google.tpu import _C
 
     _C.clear_programs()  # A call that has a program is not padded.
-    torch.tpu.set_size_buckets(enabled)
-    torch.tpu.manual_seed(0)
-    args, kwargs = samples.placed(op, sample, "tpu")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            results = op.op(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001 - both ways must raise the same error
-            return f"{type(error).__name__}: {error}"
-    # Also return the arguments, because some operators write to them.
-    tensors = [leaf for leaf in pytree.tree_leaves(args) if isinstance(leaf, torch.Tensor)]
-    return list(pytree.tree_leaves((results, tensors)))
-
-
-def _layouts(results: list[Any]) -> list[Any]:
-    return [
-        (leaf.dtype, leaf.shape, leaf.stride(), leaf.storage_offset())
-        if isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided
-        else type(leaf)
-        for leaf in results
-    ]
-
-
-def _host(leaf: Any) -> Any:
-    return leaf.cpu() if isinstance(leaf, torch.Tensor) else leaf
+    torch.tpu.set_size_buckets(padded)
