@@ -147,7 +147,7 @@ class DeviceAdapter(ABC):
         device: torch.device,
     ) -> Any:
         """Return a CpuGraph (../csrc/cpu_graph.h), in the format of cpu_graph.py."""
-        raise NotImplementedError
+        raise NotImplementedError("tpu: this device type runs no graphs on CPU kernels")
 
     @abstractmethod
     def check_room(self, device: torch.device, needs: int) -> None:

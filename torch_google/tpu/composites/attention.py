@@ -5,8 +5,8 @@ torch (v2.6 and v2.13) calls fused operators only for a fixed list of device typ
 it uses the math (unfused) implementation, a series of smaller operators, without calling
 `_fused_sdp_choice`. So this module calls the fused operator itself.
 
-The fused operator always runs as a program. If CPU kernels are enabled, the math implementation is
-used instead, so that attention to a new number of tokens compiles nothing.
+The fused operator always runs as a program. If CPU kernels are enabled, attention without dropout
+uses the math implementation instead, so that a new number of tokens compiles nothing.
 """
 
 from __future__ import annotations
