@@ -4,18 +4,20 @@
 `../csrc/cpu_graph.cpp` interprets the translation. A step is a pair (action, operands). The action
 is one of:
 
-- an operator's name and overload; the operands are all of its arguments, in schema order
+- an operator's name and overload, and whether its result may overwrite its first operand; the
+  operands are all of its arguments, in schema order
 - a Python function of numbers, such as `operator.mul`
 - an integer n, which selects item n of its operand
 
 An operand is ("constant", value), ("value", register) or ("list", operands). The first registers
-hold the arguments of the graph. Each step has the next register for its result.
+hold the arguments of the graph. Each step has the next register for its result. Nodes that compute
+the same value share a step, and a node that returns its argument needs none.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +40,13 @@ _EMPTY = frozenset(
         *(_aten.new_empty.default, _aten.new_empty_strided.default),
     }
 )
+_VIEWS = frozenset(
+    {
+        *(_aten.alias.default, _aten.detach.default, _aten.expand.default, _aten.slice.Tensor),
+        *(_aten.t.default, _aten._unsafe_view.default, _aten.view.default),
+    }
+)
+_OVERWRITTEN_DTYPES = frozenset({torch.float32, torch.float64, torch.int64, torch.bool})
 _FILLS = frozenset({_aten.fill.Scalar, _aten.fill.Tensor, _aten.zero.default, _aten.copy.default})
 
 
@@ -71,13 +80,22 @@ def plan(signature: GraphSignature, adapter: DeviceAdapter) -> CpuGraphPlan:
     nodes += dict.fromkeys(result for result in results if isinstance(result, Node))
     translation = CpuGraphPlan(written, results, nodes)
     registers = {node: index for index, node in enumerate(signature.inputs)}
+    known: dict[Hashable, int] = {}
     for node in graph.graph.nodes:
         if node.op in ("placeholder", "output") or _is_epilogue(signature, node):
             continue
         if node.op != "call_function":
             raise NoCpuGraph(f"{node.op} {node.target}")
-        translation.steps.append(_step(node, registers, signature, adapter))
-        registers[node] = len(signature.inputs) + len(translation.steps) - 1
+        step = _step(node, registers, signature, adapter)
+        same = _same_value(node)
+        if same is not None:
+            registers[node] = registers[same]
+            continue
+        key = _identity(step)
+        if key not in known:
+            translation.steps.append(step)
+            known[key] = len(signature.inputs) + len(translation.steps) - 1
+        registers[node] = known[key]
     translation.outputs = [("value", registers[node]) for node in nodes]
     return translation
 
@@ -136,7 +154,7 @@ def _step(
             raise NoCpuGraph(str(target))
         if _needs_no_copy(node, values, signature):
             target = torch.ops.aten.contiguous.default
-        name = (target._schema.name, target._schema.overload_name)
+        name = (target._schema.name, target._schema.overload_name, _may_overwrite(node))
         return name, [_operand(value, registers, signature) for value in values]
     if target is operator.getitem and isinstance(node.args[1], int):
         return node.args[1], [_operand(node.args[0], registers, signature)]
@@ -145,6 +163,52 @@ def _step(
     if not is_numeric or node.kwargs or not callable(target):
         raise NoCpuGraph(str(target))
     return target, [_operand(value, registers, signature) for value in node.args]
+
+
+def _identity(value: Any) -> Hashable:
+    """Return a key that is equal for equal steps. 1, 1.0 and True are different."""
+    if isinstance(value, tuple | list):
+        return type(value), *map(_identity, value)
+    return type(value), repr(value) if isinstance(value, float) else value
+
+
+def _same_value(node: Node) -> Node | None:
+    """Return an earlier node with the same elements, sizes and strides, if there is one."""
+    if node.target not in _VIEWS or not isinstance(node.args[0], Node):
+        return None
+    source = node.args[0]
+    if node.target is _aten.t.default and source.target is _aten.t.default:
+        source = source.args[0]  # type: ignore[assignment]
+    return source if _layout(source) == _layout(node) else None
+
+
+def _layout(node: Node) -> tuple[Any, ...]:
+    meta = node.meta["val"]
+    numbers = (*meta.shape, *meta.stride(), meta.storage_offset())
+    return meta.dtype, meta.dim(), [_expression(number) for number in numbers]
+
+
+def _expression(number: Any) -> Any:
+    """Return a size as a sympy expression, because comparing symbols adds guards."""
+    return number.node.expr if isinstance(number, torch.SymInt) else number
+
+
+def _may_overwrite(node: Node) -> bool:
+    """Return whether the result of an operator may have the memory of its first operand.
+
+    In other dtypes, torch's operator in place can give results that differ in their lowest bits.
+    """
+    if torch.Tag.pointwise not in node.target.tags or not isinstance(node.args[0], Node):  # type: ignore[union-attr]
+        return False
+    before, after = node.args[0].meta.get("val"), node.meta.get("val")
+    return (
+        isinstance(before, torch.Tensor)
+        and isinstance(after, torch.Tensor)
+        and before.dtype == after.dtype
+        and before.dtype in _OVERWRITTEN_DTYPES
+        and [_expression(size) for size in before.shape]
+        == [_expression(size) for size in after.shape]
+    )
 
 
 def _needs_no_copy(node: Node, values: list[Any], signature: GraphSignature) -> bool:

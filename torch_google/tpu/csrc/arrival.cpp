@@ -116,6 +116,14 @@ at::Tensor Arrival::storage(size_t output) const {
   return storages_.at(output);
 }
 
+at::Tensor Arrival::storage_on_host(size_t output) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!done_ || error_ || !arrays_.empty()) {
+    return {};
+  }
+  return storages_.at(output);
+}
+
 SharedObject Arrival::array(size_t output) const {
   std::lock_guard<std::mutex> lock(mutex_);
   if (error_) {

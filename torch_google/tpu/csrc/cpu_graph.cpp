@@ -3,7 +3,6 @@
 
 #include <ATen/Context.h>
 #include <ATen/ScalarOps.h>
-#include <ATen/ops/clone.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
@@ -17,9 +16,10 @@
 
 #include "torch_google/tpu/csrc/box.h"
 #include "torch_google/tpu/csrc/cpu_kernels.h"
+#include "torch_google/tpu/csrc/graph_results.h"
+#include "torch_google/tpu/csrc/host_call.h"
 #include "torch_google/tpu/csrc/host_values.h"
 #include "torch_google/tpu/csrc/mode.h"
-#include "torch_google/tpu/csrc/partial_write.h"
 #include "torch_google/tpu/csrc/python.h"
 #include "torch_google/tpu/csrc/tensors.h"
 
@@ -28,26 +28,8 @@ namespace {
 
 namespace py = pybind11;
 
-// A storage that a graph writes to, and its new values.
-struct Write {
-  at::Tensor target;
-  at::Tensor value;
-  // The flat memory to which the value is written, and its owner. If the owner
-  // is null, the memory is new, and becomes the storage's.
-  at::Tensor memory;
-  std::shared_ptr<Arrival> owner;
-};
-
-Box& settled_box(const at::Tensor& tensor) {
-  auto* implementation = tensor.unsafeGetTensorImpl();
-  Box& box = box_of(*implementation);
-  box.settle(*implementation);
-  return box;
-}
-
-const c10::StorageImpl* storage_in(const at::Tensor& tensor) {
-  return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
-}
+// The results of constant steps are kept if they are at most this large.
+constexpr size_t kMaxConstantBytes = 1 << 20;
 
 // Returns whether CPU kernels may run in this thread.
 bool is_allowed() {
@@ -59,74 +41,6 @@ bool is_allowed() {
 bool is_lazy(const at::Tensor& tensor) {
   return tensor.layout() != c10::kStrided || tensor.is_conj() ||
          tensor.is_neg() || tensor._is_zerotensor();
-}
-
-// Returns the number of elements from a tensor's first to its last.
-int64_t extent(const at::Tensor& tensor) {
-  int64_t last = 0;
-  for (int64_t i = 0; i < tensor.dim(); ++i) {
-    if (tensor.size(i) == 0) {
-      return 0;
-    }
-    last += (tensor.size(i) - 1) * tensor.stride(i);
-  }
-  return last + 1;
-}
-
-// Creates a tensor on the device with the values, sizes and strides of a CPU
-// tensor. If `owns`, it takes over the CPU tensor's memory, unless that memory
-// has elements outside the tensor. Otherwise, it gets a copy.
-at::Tensor on_device(const at::Tensor& value, bool owns,
-                     c10::DeviceIndex device) {
-  const int64_t elements = extent(value);
-  const auto bytes = static_cast<size_t>(elements) * value.itemsize();
-  at::Tensor values;
-  if (owns && value.storage_offset() == 0 &&
-      value.storage().nbytes() == bytes) {
-    values = flat(value);
-  } else {
-    values = value.as_strided({elements}, {1}, value.storage_offset()).clone();
-  }
-  const Sizes natural = value.is_non_overlapping_and_dense()
-                            ? dense_shape(value)
-                            : Sizes{elements};
-  at::Tensor tensor = make_tensor(value.sizes(), value.strides(), natural,
-                                  value.scalar_type(), device);
-  box_of(*tensor.unsafeGetTensorImpl()).expect(arrived(std::move(values)), 0);
-  return tensor;
-}
-
-// Chooses the memory for a write. It is the storage's own if nothing else can
-// read that memory, and otherwise a copy of it.
-Write prepare(const at::Tensor& target, const at::Tensor& value) {
-  Box& box = settled_box(target);
-  HostValues current = host_values(box);
-  const bool is_own = current.arrival && !box.is_shared() &&
-                      current.arrival.use_count() == 2 &&
-                      current.values.use_count() == 2 &&
-                      current.values.storage().use_count() == 1;
-  if (is_own) {
-    return {target, value, std::move(current.values),
-            std::move(current.arrival)};
-  }
-  return {target, value, current.values.clone(), nullptr};
-}
-
-// Stores the new values. Nothing here can fail halfway: the values have the
-// sizes and dtypes of their targets, and compile/cpu_graph.py refuses targets
-// whose elements overlap.
-void apply(const std::vector<Write>& writes) {
-  // Destroyed at the end, because destructors may release the GIL.
-  std::vector<Ref> replaced;
-  for (const Write& write : writes) {
-    over(write.memory.storage(), write.target).copy_(write.value);
-    if (write.owner) {
-      count_in_place_write();
-    } else {
-      settled_box(write.target).expect(arrived(write.memory), 0, replaced);
-    }
-    write.target.unsafeGetTensorImpl()->bump_version();
-  }
 }
 
 py::object number_to_python(const c10::IValue& value) {
@@ -158,6 +72,37 @@ c10::IValue number_from_python(const py::handle& value) {
   TORCH_CHECK(false, "tpu: a graph needs a number");
 }
 
+bool takes_same(const c10::FunctionSchema& schema,
+                const std::vector<c10::Argument>& arguments) {
+  return std::equal(
+      schema.arguments().begin(), schema.arguments().end(), arguments.begin(),
+      arguments.end(), [](const c10::Argument& a, const c10::Argument& b) {
+        return *a.type() == *b.type() && a.kwarg_only() == b.kwarg_only();
+      });
+}
+
+// Returns whether nothing else refers to a tensor or its memory, which holds
+// exactly its elements, with the strides of a new tensor.
+bool is_only_owner(const c10::IValue& value) {
+  if (!value.isTensor()) {
+    return false;
+  }
+  const at::Tensor& tensor = value.toTensor();
+  if (!tensor.defined() || tensor.use_count() != 1 ||
+      tensor.storage().use_count() != 1 ||
+      tensor.nbytes() != tensor.storage().nbytes()) {
+    return false;
+  }
+  int64_t stride = 1;
+  for (int64_t i = tensor.dim() - 1; i >= 0; --i) {
+    if (tensor.stride(i) != stride) {
+      return false;
+    }
+    stride *= std::max<int64_t>(tensor.size(i), 1);
+  }
+  return true;
+}
+
 c10::IValue item_of(const c10::IValue& value, size_t position) {
   if (value.isTuple()) {
     return value.toTupleRef().elements().at(position);
@@ -183,14 +128,10 @@ CpuGraph::CpuGraph(int64_t arguments, const py::list& steps,
       step.kind = Step::selection;
       step.position = parts[0].cast<size_t>();
     } else if (py::isinstance<py::tuple>(parts[0])) {
-      const auto name = parts[0].cast<std::pair<std::string, std::string>>();
-      step.handle = c10::Dispatcher::singleton().findSchemaOrThrow(
-          name.first.c_str(), name.second.c_str());
-      const auto& types = step.handle->schema().arguments();
-      for (size_t i = 0; i < operands.size(); ++i) {
-        step.operands.push_back(
-            operand(operands[i], types.at(i).type(), types[i].N()));
-      }
+      const auto name = parts[0].cast<py::tuple>();
+      set_operation(step, name[0].cast<std::string>(),
+                    name[1].cast<std::string>(), name[2].cast<bool>(),
+                    operands);
     } else {
       step.kind = Step::function;
       step.python = parts[0];
@@ -205,22 +146,59 @@ CpuGraph::CpuGraph(int64_t arguments, const py::list& steps,
   for (const auto& output : outputs) {
     outputs_.push_back(plain_operand(output));
   }
+  constants_.resize(steps_.size());
+  find_used_and_constant_steps();
   std::vector<Operand*> last(registers_);
   for (auto& step : steps_) {
-    for (auto& each : step.operands) {
-      find_last_uses(each, last);
+    if (step.is_used) {
+      for (auto& each : step.operands) {
+        find_last_uses(each, last);
+      }
     }
   }
   for (auto& output : outputs_) {
     find_last_uses(output, last);
   }
-  for (size_t i = 0; i < registers_; ++i) {
-    if (last[i]) {
-      last[i]->is_last = true;
-      if (i >= arguments_) {
-        steps_[i - arguments_].is_used = true;
-      }
+  for (Operand* operand : last) {
+    if (operand) {
+      operand->is_last = true;
     }
+  }
+}
+
+void CpuGraph::find_used_and_constant_steps() {
+  std::vector<bool> is_used(registers_);
+  std::vector<bool> is_constant(registers_);
+  const auto for_registers = [](const Operand& operand, const auto& visit) {
+    const auto walk = [&](const Operand& each, const auto& self) -> void {
+      if (each.kind == Operand::value) {
+        visit(each.index);
+      }
+      for (const auto& item : each.items) {
+        self(item, self);
+      }
+    };
+    walk(operand, walk);
+  };
+  for (const auto& output : outputs_) {
+    for_registers(output, [&](size_t index) { is_used[index] = true; });
+  }
+  for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
+    step->is_used = is_used[step->result];
+    for (const auto& operand : step->operands) {
+      for_registers(operand, [&](size_t index) {
+        is_used[index] = is_used[index] || step->is_used;
+      });
+    }
+  }
+  for (auto& step : steps_) {
+    step.is_constant = true;
+    for (const auto& operand : step.operands) {
+      for_registers(operand, [&](size_t index) {
+        step.is_constant = step.is_constant && is_constant[index];
+      });
+    }
+    is_constant[step.result] = step.is_constant;
   }
 }
 
@@ -250,8 +228,8 @@ py::object CpuGraph::run(const py::list& arguments,
   }
   for (size_t i = 0; i < written_.size(); ++i) {
     for (size_t k = 0; k < i; ++k) {
-      if (storage_in(tensors[written_[i]]) ==
-          storage_in(tensors[written_[k]])) {
+      if (storage_of(tensors[written_[i]]) ==
+          storage_of(tensors[written_[k]])) {
         return py::none();
       }
     }
@@ -280,7 +258,9 @@ py::object CpuGraph::run(const py::list& arguments,
   try {
     // Do not release the GIL: another thread could donate an argument.
     for (const Step& step : steps_) {
-      execute(step, registers);
+      if (step.is_used) {
+        execute(step, registers);
+      }
     }
     for (const Operand& output : outputs_) {
       outputs.push_back(take(output, registers));
@@ -305,13 +285,12 @@ py::object CpuGraph::run(const py::list& arguments,
       outputs[i] = {};
     }
   }
-  std::vector<Write> writes;
+  GraphWrites writes;
   for (size_t i = 0; i < written_.size(); ++i) {
     // Move the value, so that nothing else refers to its storage.
-    at::Tensor value = std::move(outputs[i]).toTensor();
-    writes.push_back(prepare(tensors[written_[i]], std::move(value)));
+    writes.add(tensors[written_[i]], std::move(outputs[i]).toTensor());
   }
-  apply(writes);
+  writes.apply();
   py::list results(outputs_.size() - written_.size());
   for (size_t i = written_.size(); i < outputs_.size(); ++i) {
     const at::Tensor& tensor = created[i];
@@ -321,6 +300,29 @@ py::object CpuGraph::run(const py::list& arguments,
             : number_to_python(outputs[i]);
   }
   return results;
+}
+
+void CpuGraph::set_operation(Step& step, const std::string& name,
+                             const std::string& overload, bool overwrites,
+                             const py::list& operands) {
+  auto& dispatcher = c10::Dispatcher::singleton();
+  step.handle = dispatcher.findSchemaOrThrow(name.c_str(), overload.c_str());
+  const auto& types = step.handle->schema().arguments();
+  if (overwrites) {
+    step.in_place = dispatcher.findSchema({name + "_", overload});
+    if (step.in_place && !takes_same(step.in_place->schema(), types)) {
+      step.in_place.reset();
+    }
+  }
+  for (size_t i = 0; i < operands.size(); ++i) {
+    step.operands.push_back(
+        operand(operands[i], types.at(i).type(), types[i].N()));
+  }
+  if (const auto kind = view_named(name, overload)) {
+    step.kind = Step::view;
+    step.view_kind = *kind;
+    step.operands.resize(1 + number_arguments(*kind));
+  }
 }
 
 CpuGraph::Operand CpuGraph::operand(const py::handle& description,
@@ -387,6 +389,27 @@ void CpuGraph::find_last_uses(Operand& operand, std::vector<Operand*>& last) {
   }
 }
 
+void CpuGraph::append_numbers(const Operand& operand, size_t position,
+                              const Registers& registers,
+                              at::DimVector& numbers) {
+  const c10::IValue& value =
+      operand.kind == Operand::value ? registers[operand.index] : operand.item;
+  if (operand.kind == Operand::integers) {
+    for (const auto& item : operand.items) {
+      append_numbers(item, position, registers, numbers);
+    }
+  } else if (value.isNone()) {
+    // The default start and end of a slice, whose second argument is the start.
+    numbers.push_back(position == 2 ? 0 : INT64_MAX);
+  } else if (value.isInt()) {
+    numbers.push_back(value.toInt());
+  } else {
+    for (const c10::IValue& each : value.toListRef()) {
+      numbers.push_back(each.toInt());
+    }
+  }
+}
+
 c10::IValue CpuGraph::take(const Operand& operand, Registers& registers) {
   switch (operand.kind) {
     case Operand::constant:
@@ -428,34 +451,61 @@ c10::IValue CpuGraph::take(const Operand& operand, Registers& registers) {
   TORCH_INTERNAL_ASSERT(false, "tpu: an unknown kind of operand");
 }
 
-void CpuGraph::execute(const Step& step, Registers& registers) {
+void CpuGraph::execute(const Step& step, Registers& registers) const {
   auto& result = registers[step.result];
-  if (step.kind == Step::selection) {
-    result = item_of(take(step.operands[0], registers), step.position);
+  if (!step.is_constant) {
+    result = compute(step, registers);
     return;
+  }
+  auto& known = constants_[step.result - arguments_];
+  if (known.isNone()) {
+    result = compute(step, registers);
+    const bool is_small =
+        result.isTensor()
+            ? result.toTensor().defined() &&
+                  result.toTensor().storage().nbytes() <= kMaxConstantBytes
+            : result.isScalar();
+    if (is_small) {
+      known = result;
+    }
+    return;
+  }
+  result = known;
+}
+
+c10::IValue CpuGraph::compute(const Step& step, Registers& registers) {
+  if (step.kind == Step::selection) {
+    return item_of(take(step.operands[0], registers), step.position);
+  }
+  if (step.kind == Step::view) {
+    at::DimVector numbers;
+    for (size_t i = 1; i < step.operands.size(); ++i) {
+      append_numbers(step.operands[i], i, registers, numbers);
+    }
+    const c10::IValue source = take(step.operands[0], registers);
+    return create_view(step.view_kind, source.toTensor(), numbers);
   }
   if (step.kind == Step::function) {
     py::tuple numbers(step.operands.size());
     for (size_t i = 0; i < step.operands.size(); ++i) {
       numbers[i] = number_to_python(take(step.operands[i], registers));
     }
-    result = number_from_python(step.python(*numbers));
-    return;
+    return number_from_python(step.python(*numbers));
   }
   torch::jit::Stack stack;
   stack.reserve(std::max<size_t>(step.operands.size(), 4));
   for (const auto& operand : step.operands) {
     stack.push_back(take(operand, registers));
   }
-  step.handle->callBoxed(stack);
-  if (!step.is_used) {
-    return;
+  if (step.in_place && is_only_owner(stack[0])) {
+    step.in_place->callBoxed(stack);
+  } else {
+    step.handle->callBoxed(stack);
   }
   if (stack.size() == 1) {
-    result = std::move(stack[0]);
-  } else {
-    result = c10::ivalue::Tuple::create(std::move(stack));
+    return std::move(stack[0]);
   }
+  return c10::ivalue::Tuple::create(std::move(stack));
 }
 
 bool CpuGraph::matches(const std::vector<c10::IValue>& outputs,
@@ -495,12 +545,17 @@ bool CpuGraph::matches(const std::vector<c10::IValue>& outputs,
 std::vector<at::Tensor> CpuGraph::create_results(
     const std::vector<c10::IValue>& outputs,
     const std::vector<at::Tensor>& arguments) const {
-  // No result takes over the memory of an argument, of a new value for one, or
-  // of another result.
+  // No result takes over the memory of an argument, of a constant, of a new
+  // value for an argument, or of another result.
   std::unordered_set<const c10::StorageImpl*> claimed;
   for (const auto& argument : arguments) {
     if (argument.defined()) {
-      claimed.insert(storage_in(argument));
+      claimed.insert(storage_of(argument));
+    }
+  }
+  for (const auto& constant : constants_) {
+    if (constant.isTensor()) {
+      claimed.insert(storage_of(constant.toTensor()));
     }
   }
   std::vector<at::Tensor> created(outputs.size());
@@ -509,7 +564,7 @@ std::vector<at::Tensor> CpuGraph::create_results(
       continue;
     }
     const at::Tensor& value = outputs[i].toTensor();
-    const bool owns = claimed.insert(storage_in(value)).second;
+    const bool owns = claimed.insert(storage_of(value)).second;
     if (i >= written_.size()) {
       created[i] = on_device(value, owns, device_);
     }

@@ -3,12 +3,16 @@
 // whose buffers are host memory.
 #pragma once
 
+#include <ATen/core/DimVector.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
+
+#include "torch_google/tpu/csrc/cpu_views.h"
 
 namespace torch_google::tpu {
 
@@ -47,23 +51,40 @@ class CpuGraph {
     std::vector<Operand> items;  // of a list
   };
   struct Step {
-    enum Kind { operation, function, selection };
+    enum Kind { operation, view, function, selection };
     Kind kind = operation;
     std::optional<c10::OperatorHandle> handle;
+    // The operator that overwrites its first operand with the result, if the
+    // result may have the operand's memory.
+    std::optional<c10::OperatorHandle> in_place;
+    View view_kind = View::alias;
     pybind11::object python;
     size_t position = 0;  // of the selected item
     std::vector<Operand> operands;
     size_t result = 0;
     bool is_used = false;
+    // Whether all operands are constants or results of such steps.
+    bool is_constant = false;
   };
   using Registers = std::vector<c10::IValue>;
 
+  // Sets what a step that is an operator does, and its operands.
+  static void set_operation(Step& step, const std::string& name,
+                            const std::string& overload, bool overwrites,
+                            const pybind11::list& operands);
   static Operand operand(const pybind11::handle& description,
                          const c10::TypePtr& type, std::optional<int32_t> size);
   static Operand plain_operand(const pybind11::handle& description);
   static void find_last_uses(Operand& operand, std::vector<Operand*>& last);
+  void find_used_and_constant_steps();
+  // Appends the numbers in argument `position` of an operator for a view.
+  static void append_numbers(const Operand& operand, size_t position,
+                             const Registers& registers,
+                             at::DimVector& numbers);
   static c10::IValue take(const Operand& operand, Registers& registers);
-  static void execute(const Step& step, Registers& registers);
+  // Runs a step, unless its result is already known.
+  void execute(const Step& step, Registers& registers) const;
+  static c10::IValue compute(const Step& step, Registers& registers);
   static bool matches(const std::vector<c10::IValue>& outputs,
                       const pybind11::list& expected);
   std::vector<at::Tensor> create_results(
@@ -76,6 +97,9 @@ class CpuGraph {
   std::vector<Operand> outputs_;
   std::vector<size_t> written_;
   c10::DeviceIndex device_;
+  // The results of constant steps, by step. None of a step that has not run,
+  // or whose result is large.
+  mutable std::vector<c10::IValue> constants_;
 };
 
 // Defines the Python class CpuGraph.

@@ -13,9 +13,7 @@
 namespace torch_google::tpu {
 at::Tensor arrived_values(const Box& box) {
   const auto& arrival = box.arrival();
-  const bool is_on_host = arrival && arrival->is_done() && !arrival->error() &&
-                          !arrival->array(box.output());
-  return is_on_host ? arrival->storage(box.output()) : at::Tensor();
+  return arrival ? arrival->storage_on_host(box.output()) : at::Tensor();
 }
 
 HostValues host_values(Box& box) {

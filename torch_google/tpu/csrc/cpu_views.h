@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Views of CPU tensors, created without torch's dispatcher.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace torch_google::tpu {
+
+// The kinds of views. Those in the first line need no numbers.
+enum class View {
+  alias,
+  matrix_transpose,
+  reshape,
+  permute,
+  expand,
+  squeeze,    // sizes or dimensions
+  transpose,  // two dimensions
+  unsqueeze,  // a dimension
+  select,     // a dimension and an index
+  slice       // a dimension, start, end and step
+};
+
+// Returns the kind of view that an operator of torch creates, if it is one of
+// these.
+std::optional<View> view_named(const std::string& name,
+                               const std::string& overload);
+// Returns how many of the operator's arguments, after the tensor, are numbers
+// or lists of numbers that create_view() needs.
+size_t number_arguments(View kind);
+
+// Returns a view of a strided tensor, with the strides that torch's operator
+// gives it. `numbers` has the sizes, dimensions or other numbers of the
+// operator in order. Throws c10::Error if they do not fit the tensor.
+at::Tensor create_view(View kind, const at::Tensor& source,
+                       c10::IntArrayRef numbers);
+
+}  // namespace torch_google::tpu
