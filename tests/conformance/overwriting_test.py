@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tests.conformance import samples, two_ways
 
 # The default run covers about this many operators.
-_PARTS = 100
+_PARTS = 40
 _CLONE = ("aten::clone", "", False)
 
 

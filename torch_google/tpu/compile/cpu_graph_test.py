@@ -74,7 +74,7 @@ def _views(draw: st.DrawFn) -> tuple[torch.Tensor, Any, list[Any]]:
     return source, op, [draw(argument) for argument in arguments]
 
 
-@settings(max_examples=examples(3000, part=10), deadline=None)
+@settings(max_examples=examples(3000, part=30), deadline=None)
 @given(_views())
 def test_views_are_torch_s(drawn: tuple[torch.Tensor, Any, list[Any]]) -> None:
     source, op, arguments = drawn
