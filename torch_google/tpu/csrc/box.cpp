@@ -32,6 +32,16 @@ c10::ScalarType dtype_of(const c10::TensorImpl& tensor) {
 #endif
 }
 
+// Returns the shape and dtype of a flat array that fills a storage of `bytes`
+// bytes: of `dtype`, unless the size is not a multiple of its elements' size.
+std::pair<Sizes, c10::ScalarType> flat_of(size_t bytes, c10::ScalarType dtype) {
+  const size_t item = c10::elementSize(dtype);
+  if (bytes % item != 0) {
+    return {{static_cast<int64_t>(bytes)}, c10::ScalarType::Byte};
+  }
+  return {{static_cast<int64_t>(bytes / item)}, dtype};
+}
+
 // Returns the natural shape (box.h) and the dtype of a tensor's storage.
 // `bytes` is the size of the storage.
 std::pair<Sizes, c10::ScalarType> natural_of(const c10::TensorImpl& tensor,
@@ -54,12 +64,8 @@ std::pair<Sizes, c10::ScalarType> natural_of(const c10::TensorImpl& tensor,
     for (const size_t dimension : order) {
       shape.push_back(sizes[dimension]);
     }
-  } else if (bytes % item == 0) {
-    shape.assign({static_cast<int64_t>(bytes / item)});
   } else {
-    // Store bytes, because the storage size is not a multiple of the element
-    // size.
-    return {{static_cast<int64_t>(bytes)}, c10::ScalarType::Byte};
+    return flat_of(bytes, dtype_of(tensor));
   }
   return {std::move(shape), dtype_of(tensor)};
 }
@@ -162,6 +168,7 @@ void Box::resettle(const c10::TensorImpl& tensor) {
 
 PyObject* Box::value(Reason reason) {
   start();  // throws in a forked child, where arrays would never become ready
+  auto kind = c10::ScalarType::Byte;
   for (;;) {
     while (writer_) {
       writer_->finish(reason);
@@ -176,12 +183,19 @@ PyObject* Box::value(Reason reason) {
     if (value_) {
       return value_;
     }
+    if (!has_shape()) {
+      // Another thread resized the storage after the caller had settled it.
+      std::tie(shape, dtype) = flat_of(bytes_, kind);
+    }
+    kind = dtype;
     const Sharding sharding = sharding_;
+    const uint64_t version = layouts;
     Ref zeros = Ref::checked(PyObject_CallFunction(
         callbacks().zeros, "OOii", tuple_of(shape).get(),
         torch::getTHPDtype(dtype), static_cast<int>(device), sharding));
-    // Another thread may have written to the box during the call.
-    if (is_blank() && sharding_ == sharding) {
+    // Another thread may have written to the box or reshaped it during the
+    // call.
+    if (is_blank() && sharding_ == sharding && layouts == version) {
       value_ = zeros.give();
       value_sharding_ = sharding;
     }

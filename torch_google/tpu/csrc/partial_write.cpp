@@ -62,6 +62,9 @@ bool PartialWrite::run(const Program& program, const Call& call) {
   if (!Allocator::get().has_room(call.device, scratch_)) {
     return false;
   }
+  if (C10_UNLIKELY(!call.is_current())) {
+    throw LayoutChanged();
+  }
   const NoCollection quiet;
   // A signal handler or callback in this thread would wait forever.
   const auto arrival =

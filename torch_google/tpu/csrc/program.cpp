@@ -120,14 +120,14 @@ void Program::replicate(c10::SmallVectorImpl<PyObject*>& arguments,
   }
 }
 
-Results Program::run(const Call& call, bool debug) const {
+Results Program::run(const Call& call, bool debug,
+                     std::optional<Draw>& drawn) const {
   // Allocate the results first, so that an out-of-memory error is thrown before
   // random numbers are drawn or anything is computed.
   Results results = this->results(call);
   if (partial_write_ && !debug && partial_write_->run(*this, call)) {
     return results;
   }
-  std::optional<std::pair<int64_t, int64_t>> drawn;
   for (;;) {
     c10::SmallVector<Ref, 12> owned;
     c10::SmallVector<PyObject*, 13> arguments{nullptr};
@@ -139,7 +139,7 @@ Results Program::run(const Call& call, bool debug) const {
       if (!drawn) {
         drawn = draw(call);
       }
-      for (const int64_t value : {drawn->first, drawn->second}) {
+      for (const int64_t value : *drawn) {
         owned.push_back(number(value));
         arguments.push_back(owned.back().get());
       }
@@ -159,9 +159,9 @@ Results Program::run(const Call& call, bool debug) const {
     } else {
       arrays = this->call(arguments);
     }
-    // Run again if another thread has written to an input. The loop terminates,
-    // because one of the competing threads always succeeds in storing its
-    // values.
+    // Run again if another thread has written to an input or changed a shape.
+    // The loop terminates, because one of the competing threads always succeeds
+    // in storing its values.
     if (!is_up_to_date(call, owned)) {
       continue;
     }
@@ -195,10 +195,11 @@ void Program::read(const Call& call, c10::SmallVectorImpl<PyObject*>& arguments,
 
 bool Program::is_up_to_date(const Call& call,
                             const c10::SmallVectorImpl<Ref>& read) const {
-  return std::all_of(updated_.begin(), updated_.end(), [&](size_t input) {
-    return box_of(*call.tensors[inputs_[input]]->unsafeGetTensorImpl())
-        .holds(read[input].get());
-  });
+  return call.is_current() &&
+         std::all_of(updated_.begin(), updated_.end(), [&](size_t input) {
+           return box_of(*call.tensors[inputs_[input]]->unsafeGetTensorImpl())
+               .holds(read[input].get());
+         });
 }
 
 Results Program::results(const Call& call) const {
@@ -245,7 +246,7 @@ PyObject* Program::function() const {
   return function_.get();
 }
 
-std::pair<int64_t, int64_t> Program::draw(const Call& call) const {
+Draw Program::draw(const Call& call) const {
   const auto& generator = call.generator.defined()
                               ? call.generator
                               : default_generator(call.device);

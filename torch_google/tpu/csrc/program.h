@@ -5,6 +5,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 
+#include <array>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -39,8 +40,11 @@ struct Result {
 Result read_result(PyObject* object);
 
 // Thrown if another thread has changed the shape of a storage since the call
-// was described. Nothing has been computed.
+// was described. Nothing has been stored.
 struct LayoutChanged : std::exception {};
+
+// The seed and the offset that a random program takes.
+using Draw = std::array<int64_t, 2>;
 
 class Program : public LastUse {
  public:
@@ -49,8 +53,11 @@ class Program : public LastUse {
 
   // Runs the program for a call with a matching key, and stores the values of
   // the new tensors and of those that the operator writes to. In debug mode,
-  // waits until all values have been computed.
-  Results run(const Call& call, bool debug) const;
+  // waits until all values have been computed. Throws LayoutChanged if another
+  // thread has changed the shape of a storage; nothing has been stored then. A
+  // random program sets `drawn`, unless an earlier attempt for the same call
+  // has set it: the call draws once, however often it is repeated.
+  Results run(const Call& call, bool debug, std::optional<Draw>& drawn) const;
 
   // The functions below are the steps of run(). Fused mode calls them
   // separately, because it runs the program later.
@@ -78,7 +85,7 @@ class Program : public LastUse {
   // requires the caller to leave arguments[0] free.
   Ref call(c10::SmallVectorImpl<PyObject*>& arguments) const;
   // Draws a seed and an offset for a call.
-  std::pair<int64_t, int64_t> draw(const Call& call) const;
+  Draw draw(const Call& call) const;
 
   // An identifier that is unique within the process. Traces use it in their
   // keys.
@@ -112,9 +119,10 @@ class Program : public LastUse {
   PyObject* compiled() const { return compiled_.get(); }
 
  private:
-  // Returns whether storages that the operator both reads and writes still
-  // contain the values that the function read. Another thread may have written
-  // to one of them in the meantime. `read` starts with the values of inputs_.
+  // Returns whether the storages still have their shapes, and whether those
+  // that the operator both reads and writes still contain the values that the
+  // function read. Another thread may have changed one of them in the meantime.
+  // `read` starts with the values of inputs_.
   bool is_up_to_date(const Call& call,
                      const c10::SmallVectorImpl<Ref>& read) const;
 

@@ -163,6 +163,7 @@ void record(Operator& self, const c10::OperatorHandle& handle,
     call = std::move(spare.back());
     spare.pop_back();
   }
+  std::optional<Draw> drawn;
   for (;;) {
     const auto arguments = torch::jit::last(stack, arity);
     describe(*self.schema_info, arguments, self.scalars_are_inputs,
@@ -220,8 +221,8 @@ void record(Operator& self, const c10::OperatorHandle& handle,
     Results results;
     try {
       results = mode == Mode::fused && !program->is_padded()
-                    ? FusedTrace::record(std::move(program), *call)
-                    : program->run(*call, mode == Mode::debug);
+                    ? FusedTrace::record(std::move(program), *call, drawn)
+                    : program->run(*call, mode == Mode::debug, drawn);
     } catch (const LayoutChanged&) {
       continue;
     }

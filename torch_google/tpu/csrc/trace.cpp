@@ -99,11 +99,13 @@ FusedTrace::FusedTrace(c10::DeviceIndex index)
     : device(index), serial(next_serial++) {}
 
 Results FusedTrace::record(std::shared_ptr<const Program> program,
-                           const Call& call) {
+                           const Call& call, std::optional<Draw>& drawn) {
   // Find the origin before reading the current trace: this may run Python code,
   // which may release the GIL.
   const Origins::Id origin =
       C10_UNLIKELY(Origins::is_recording()) ? Origins::get().of(call) : 0;
+  // Allocate the results first, for the reasons in Program::run().
+  Results results = program->results(call);
   auto& now = traces()[call.device];
   for (bool ready = false; !ready;) {
     if (!now) {
@@ -126,9 +128,10 @@ Results FusedTrace::record(std::shared_ptr<const Program> program,
       }
     }
   }
-  Results results = program->results(call);
-  std::pair<int64_t, int64_t> drawn;
-  if (program->random()) {
+  if (C10_UNLIKELY(!call.is_current())) {
+    throw LayoutChanged();
+  }
+  if (program->random() && !drawn) {
     drawn = program->draw(call);
   }
   // From here on, nothing throws and the GIL is not released.
@@ -161,8 +164,7 @@ Results FusedTrace::record(std::shared_ptr<const Program> program,
     }
   }
   if (program->random()) {
-    trace.integers.push_back(drawn.first);
-    trace.integers.push_back(drawn.second);
+    trace.integers.insert(trace.integers.end(), drawn->begin(), drawn->end());
   }
   trace.repeats_ = trace.repetition_.add(program->id());
   trace.steps.back().program = std::move(program);

@@ -58,8 +58,10 @@ class FusedTrace {
 
   // Records a call to a program. Flushes the trace if it then reaches a limit.
   // Returns tensors whose boxes (box.h) get their values when the trace runs.
+  // Throws LayoutChanged under the same condition as Program::run(), and uses
+  // `drawn` in the same way.
   static Results record(std::shared_ptr<const Program> program,
-                        const Call& call);
+                        const Call& call, std::optional<Draw>& drawn);
   // Runs the trace of a device, or of all devices if `device` is negative. Also
   // waits for traces that other threads are running. The caller must hold the
   // GIL. This function releases it while it waits.
