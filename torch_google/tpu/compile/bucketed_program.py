@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from sys import getrefcount
 from typing import Any
 
 import jax
@@ -36,7 +35,6 @@ from torch_google.tpu.compile.fingerprint import fingerprint, is_ours
 from torch_google.tpu.compile.graph_signature import GraphSignature
 from torch_google.tpu.compile.options import Options
 from torch_google.tpu.compile.padded_evaluation import evaluate
-from torch_google.tpu.compile.specialization import OWNERS
 from torch_google.tpu.compile.symbols import is_symbolic
 from torch_google.tpu.lowerings.call_order import CallOrder, call_order
 
@@ -129,10 +127,30 @@ class BucketedProgram:
         adapter.check_room(signature.device, self._needs)
         for index, length in self._lengths.items():
             arrays[index] = _adapter(signature, index).fit(args[index], arrays[index], length)
-        for index in self._donated:
-            if getrefcount(arrays[index]) > OWNERS or adapter.is_shared(args[index]):
-                arrays[index] = arrays[index].copy()
-                adapter.count("copy")
+        count = len(self._written)
+        with adapter.donate(args, arrays, self._donated):
+            outputs = self._outputs(args, arrays, adapter, sizes)
+            for index, array in zip(self._written, outputs[:count], strict=True):
+                _adapter(signature, index).store(args[index], array)
+        fresh = [outputs[count + position] for position in self._picked]
+        tensors = adapter.give(fresh, plan) if fresh else []
+        results = list(others)
+        for (position, _), tensor in zip(self._made, tensors, strict=True):
+            results[position] = tensor
+        for position, output in enumerate(signature.outputs):
+            own = signature.argument(output) if isinstance(output, Node) else None
+            if own is not None:
+                results[position] = args[own]
+        return results
+
+    def _outputs(
+        self,
+        args: Sequence[Any],
+        arrays: list[Any],
+        adapter: DeviceAdapter,
+        sizes: Sequence[int],
+    ) -> Any:
+        signature = self._signature
         inputs = [arrays[index] for index in self._inputs]
         inputs += [float(args[index]) for index in self._floats]
         inputs += [int(size) for size in sizes]
@@ -147,21 +165,8 @@ class BucketedProgram:
         except (RuntimeError, ValueError) as error:
             # Both JAX's Python code and XLA raise errors of these types.
             adapter.explain(error)
-        del inputs
         adapter.count("call")
-        count = len(self._written)
-        for index, array in zip(self._written, outputs[:count], strict=True):
-            _adapter(signature, index).store(args[index], array)
-        fresh = [outputs[count + position] for position in self._picked]
-        tensors = adapter.give(fresh, plan) if fresh else []
-        results = list(others)
-        for (position, _), tensor in zip(self._made, tensors, strict=True):
-            results[position] = tensor
-        for position, output in enumerate(signature.outputs):
-            own = signature.argument(output) if isinstance(output, Node) else None
-            if own is not None:
-                results[position] = args[own]
-        return results
+        return outputs
 
     def tensors(self, values: Mapping[Any, int], loose: int) -> list[TensorSpec]:
         """Return the metadata of the new tensors. Raises PaddingRefusal if strides leave gaps."""

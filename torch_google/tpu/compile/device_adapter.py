@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -97,8 +97,16 @@ class DeviceAdapter(ABC):
         """Return new tensors whose storages are `arrays`. `shardings` is () if none is sharded."""
 
     @abstractmethod
-    def is_shared(self, tensor: torch.Tensor) -> bool:
-        """Return whether code other than JAX may access the memory of a tensor's storage."""
+    def donate(
+        self, args: Sequence[Any], arrays: list[Any], indices: Sequence[int]
+    ) -> AbstractContextManager[Any]:
+        """Prepare the arrays at these indices of `arrays` for a program that may overwrite them.
+
+        Replaces an array with a copy if other code may use its memory, which includes code that
+        has another reference to it. Until the `with` block ends, a thread that reads such a
+        storage waits. The block must store the new values. If it raises, the storages keep their
+        values, unless the program has overwritten them.
+        """
 
     @abstractmethod
     def precision(self) -> str:
@@ -213,8 +221,12 @@ class CpuAdapter(DeviceAdapter):
     ) -> list[torch.Tensor]:
         return [_strided_result(tensor_of(a), r) for a, r in zip(arrays, plan, strict=True)]
 
-    def is_shared(self, tensor: torch.Tensor) -> bool:
-        return True
+    def donate(
+        self, args: Sequence[Any], arrays: list[Any], indices: Sequence[int]
+    ) -> AbstractContextManager[Any]:
+        for index in indices:
+            arrays[index] = arrays[index].copy()
+        return nullcontext()
 
     def precision(self) -> str:
         return "default"

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from sys import getrefcount
 from typing import Any
 
 import jax
@@ -25,10 +24,6 @@ from torch_google.tpu.lowerings.call_order import CallOrder, call_order
 from torch_google.tpu.program import reordered
 from torch_google.tpu.runtime import graph_origins, kernel_names
 from torch_google.tpu.shardings import ONE_DEVICE, parse, result_numbers, sharding_of
-
-# The number of references to an array that can be donated: from its storage, from the list of
-# arrays, and from the argument of getrefcount.
-OWNERS = 3
 
 
 @dataclass(frozen=True)
@@ -125,10 +120,25 @@ class Specialization:
         # Check for enough free memory first: if the program failed later, its random state and
         # donated arguments would be lost.
         adapter.check_room(self._signature.device, self._needs)
-        for index in self._donated:
-            if getrefcount(arrays[index]) > OWNERS or adapter.is_shared(args[index]):
-                arrays[index] = arrays[index].copy()
-                adapter.count("copy")
+        count = len(self._written)
+        with adapter.donate(args, arrays, self._donated):
+            outputs = self._outputs(arrays, adapter)
+            numbers = self._chosen or [ONE_DEVICE] * count
+            for index, array, number in zip(self._written, outputs[:count], numbers, strict=False):
+                own = self._adapters[index]
+                assert own is not None
+                own.store(args[index], array, number)
+        tensors = iter(self._give(outputs[count:]))
+        return [
+            args[result.argument]
+            if isinstance(result, _ArgumentResult)
+            else next(tensors)
+            if isinstance(result, _NewResult | _ViewResult)
+            else result
+            for result in self._results
+        ]
+
+    def _outputs(self, arrays: list[Any], adapter: DeviceAdapter) -> Any:
         if self._placement.is_sharded:
             self._replicate(arrays)
         inputs = arrays if self._all else [arrays[index] for index in self._inputs]
@@ -144,21 +154,7 @@ class Specialization:
             # Both JAX's Python code and XLA raise errors of these types.
             adapter.explain(error)
         adapter.count("call")
-        count = len(self._written)
-        numbers = self._chosen or [ONE_DEVICE] * count
-        for index, array, number in zip(self._written, outputs[:count], numbers, strict=False):
-            own = self._adapters[index]
-            assert own is not None
-            own.store(args[index], array, number)
-        tensors = iter(self._give(outputs[count:]))
-        return [
-            args[result.argument]
-            if isinstance(result, _ArgumentResult)
-            else next(tensors)
-            if isinstance(result, _NewResult | _ViewResult)
-            else result
-            for result in self._results
-        ]
+        return outputs
 
     def _replicate(self, arrays: list[Any]) -> None:
         for index in self._inputs:

@@ -2,7 +2,9 @@
 #include "torch_google/tpu/csrc/arrival.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "torch_google/tpu/csrc/python.h"
@@ -141,6 +143,15 @@ void Arrival::on_end(std::function<void()> callback) {
     }
   }
   callback();
+}
+
+std::shared_ptr<Arrival> pending_write() {
+  return std::make_shared<Arrival>([writer = std::this_thread::get_id()] {
+    TORCH_CHECK(std::this_thread::get_id() != writer,
+                "tpu: a tensor was read while an operator of the same thread "
+                "was writing to it, as by a signal handler. Read it after the "
+                "operator");
+  });
 }
 
 }  // namespace torch_google::tpu

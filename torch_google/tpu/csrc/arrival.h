@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -71,5 +72,10 @@ class Arrival {
   std::exception_ptr error_;
   std::vector<std::function<void()>> callbacks_;
 };
+
+// Returns an arrival that this thread will complete when it has written to a
+// storage. wait() throws an error if this thread calls it, for example from a
+// signal handler, because it would wait forever.
+std::shared_ptr<Arrival> pending_write();
 
 }  // namespace torch_google::tpu

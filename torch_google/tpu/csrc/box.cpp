@@ -243,19 +243,24 @@ void Box::expect(std::shared_ptr<Arrival> arrival, size_t output,
   output_ = output;
 }
 
-PyObject* Box::take(std::shared_ptr<Arrival> arrival) {
+PyObject* Box::take(std::shared_ptr<Arrival> arrival, size_t output,
+                    Py_ssize_t others) {
   if (!value_ || writer_ || arrival_ || error_ || shared_ ||
-      Py_REFCNT(value_) != 1) {
+      Py_REFCNT(value_) > 1 + others) {
     return nullptr;
   }
   arrival_ = std::move(arrival);
-  output_ = 0;
+  output_ = output;
   return std::exchange(value_, nullptr);
 }
 
 void Box::receive() {
   const auto arrival = arrival_;
   arrival->wait();
+  // Another thread may have received or replaced the value during the wait.
+  if (arrival_ != arrival) {
+    return;
+  }
   Ref array;
   Ref error;
   try {
@@ -271,7 +276,7 @@ void Box::receive() {
     torch::translate_exception_to_python(std::current_exception());
     error = caught();
   }
-  // Another thread may have received or replaced the value during the wait.
+  // The same during the conversion.
   if (arrival_ != arrival) {
     return;
   }
@@ -361,6 +366,15 @@ bool is_deleted(PyObject* array) {
   const Ref answer =
       Ref::checked(PyObject_CallMethod(array, "is_deleted", nullptr));
   return PyObject_IsTrue(answer.get()) == 1;
+}
+
+bool is_intact(PyObject* array) {
+  try {
+    return !is_deleted(array);
+  } catch (const std::exception&) {
+    PyErr_Clear();
+    return false;
+  }
 }
 
 Ref tuple_of(const Sizes& sizes) {

@@ -100,9 +100,11 @@ class Box {
   void reshard(PyObject* array, Sizes sizes, c10::ScalarType kind,
                Sharding sharding);
   // Takes the value out of the box and returns the owned reference. `arrival`
-  // then delivers the next value. Does nothing and returns null if there is no
-  // value, if a write is pending, or if the value has another owner.
-  PyObject* take(std::shared_ptr<Arrival> arrival);
+  // then delivers the next value as its output `output`. Does nothing and
+  // returns null if there is no value, if a write is pending, or if the value
+  // has more than `others` other owners.
+  PyObject* take(std::shared_ptr<Arrival> arrival, size_t output = 0,
+                 Py_ssize_t others = 0);
   // Sets the sharding of a box that was never written to.
   void set_blank_sharding(Sharding sharding) { sharding_ = sharding; }
   // Makes an output of a collective the next value of the box. If the box is
@@ -176,6 +178,8 @@ class Box {
 
 // Returns whether a jax.Array has no buffer, because a program overwrote it.
 bool is_deleted(PyObject* array);
+// Returns whether a jax.Array certainly has its buffer. Does not throw.
+bool is_intact(PyObject* array);
 
 // Returns sizes as a Python tuple. The caller must hold the GIL.
 Ref tuple_of(const Sizes& sizes);

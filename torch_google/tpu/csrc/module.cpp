@@ -8,6 +8,7 @@
 #include "torch_google/tpu/csrc/box.h"
 #include "torch_google/tpu/csrc/cpu_graph.h"
 #include "torch_google/tpu/csrc/cpu_kernels.h"
+#include "torch_google/tpu/csrc/donation.h"
 #include "torch_google/tpu/csrc/ffi_collective.h"
 #include "torch_google/tpu/csrc/flight_recorder.h"
 #include "torch_google/tpu/csrc/generator.h"
@@ -437,6 +438,16 @@ PYBIND11_MODULE(_C, module) {
     return box_in(tensor).is_shared();
   });
   module.def("values", values_of);
+  py::class_<Donation>(module, "Donation")
+      .def(py::init([](const py::sequence& tensors, const py::list& arrays,
+                       const std::vector<size_t>& indices) {
+        return std::make_unique<Donation>(tensors.ptr(), arrays.ptr(), indices);
+      }))
+      .def_property_readonly("refused", &Donation::refused)
+      .def("finish", &Donation::finish)
+      .def("fail", [](Donation& self, const py::object& error) {
+        self.fail(error.ptr());
+      });
   module.def("new_tensors", torch::wrap_pybind_function(new_tensors),
              py::arg("arrays"), py::arg("results"), py::arg("device"),
              py::arg("shardings") = std::vector<Sharding>());

@@ -3,7 +3,6 @@
 
 #include <exception>
 #include <memory>
-#include <thread>
 #include <utility>
 
 #include "torch_google/tpu/csrc/allocator.h"
@@ -32,16 +31,6 @@ void put(Box& box, const std::shared_ptr<Arrival>& arrival, const Ref& array) {
   }
 }
 
-// Returns whether an array certainly has its buffer.
-bool is_intact(const Ref& array) {
-  try {
-    return !is_deleted(array.get());
-  } catch (const std::exception&) {
-    PyErr_Clear();
-    return false;
-  }
-}
-
 }  // namespace
 
 uint64_t in_place_writes() { return written_in_place; }
@@ -66,14 +55,7 @@ bool PartialWrite::run(const Program& program, const Call& call) {
     throw LayoutChanged();
   }
   const NoCollection quiet;
-  // A signal handler or callback in this thread would wait forever.
-  const auto arrival =
-      std::make_shared<Arrival>([writer = std::this_thread::get_id()] {
-        TORCH_CHECK(std::this_thread::get_id() != writer,
-                    "tpu: a tensor was read while an operator of the same "
-                    "thread was writing to it, as by a signal handler. Read it "
-                    "after the operator");
-      });
+  const auto arrival = pending_write();
   owned[input_] = Ref();
   Ref old(box.take(arrival));
   if (!old.get()) {
@@ -104,7 +86,7 @@ bool PartialWrite::run(const Program& program, const Call& call) {
     }
     return array.get() != nullptr;
   } catch (...) {
-    if (is_intact(old)) {
+    if (is_intact(old.get())) {
       put(box, arrival, old);
     } else if (arrival->fail(std::current_exception())) {
       // Let the box store the error instead of the arrival, which must not be

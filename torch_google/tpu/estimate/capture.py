@@ -178,9 +178,6 @@ class _Adapter(TpuAdapter):
     def record(self, tensor: torch.Tensor) -> None:
         self.arguments.append(self._names.get(id(tensor), ""))
 
-    def is_shared(self, tensor: torch.Tensor) -> bool:
-        return False
-
     def placement(self, device: torch.device, shardings: Sequence[int] = ()) -> Placement:
         return Placement.of(self._devices[0], shardings)
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache, lru_cache
 from typing import Any, NoReturn
 
@@ -94,8 +95,10 @@ class TpuAdapter(DeviceAdapter):
         results, device = plan
         return _C.new_tensors(arrays, results, device, shardings)
 
-    def is_shared(self, tensor: torch.Tensor) -> bool:
-        return _C.shared(tensor)
+    def donate(
+        self, args: Sequence[Any], arrays: list[Any], indices: Sequence[int]
+    ) -> AbstractContextManager[Any]:
+        return _Donation(args, arrays, indices) if indices else nullcontext()
 
     def precision(self) -> str:
         return _PRECISIONS[_C.precision()]
@@ -155,6 +158,28 @@ class TpuAdapter(DeviceAdapter):
 
     def refuse(self, reason: str) -> None:
         metrics.exact(reason)
+
+
+class _Donation:
+    def __init__(self, args: Sequence[Any], arrays: list[Any], indices: Sequence[int]) -> None:
+        self._arguments = (args, arrays, indices)
+
+    def __enter__(self) -> None:
+        args, arrays, indices = self._arguments
+        self._donation = _C.Donation(args, arrays, indices)
+        try:
+            for index in self._donation.refused:
+                arrays[index] = arrays[index].copy()
+                metrics.graph("copy")
+        except BaseException as error:
+            self._donation.fail(error)
+            raise
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is None:
+            self._donation.finish()
+        else:
+            self._donation.fail(error)
 
 
 _ADAPTER = TpuAdapter()

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The arrays that a compiled graph donates to its program.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <vector>
+
+#include "torch_google/tpu/csrc/arrival.h"
+#include "torch_google/tpu/csrc/box.h"
+#include "torch_google/tpu/csrc/python.h"
+
+namespace torch_google::tpu {
+
+// While a program runs, the storages whose arrays it may overwrite have no
+// value. Other threads that read them wait for the new values. Guarded by the
+// GIL.
+class Donation {
+ public:
+  // Takes the arrays out of the storages of `tensors`. `arrays` is a list,
+  // which must have the only other reference to each array. `indices` selects
+  // the tensors and their arrays. An array stays in its storage, and its index
+  // is added to refused(), if code outside the runtime may use its buffer or if
+  // the storage no longer contains it.
+  Donation(PyObject* tensors, PyObject* arrays,
+           const std::vector<size_t>& indices);
+  // Like fail(), with an error that says that the program did not end.
+  ~Donation();
+  Donation(const Donation&) = delete;
+  Donation& operator=(const Donation&) = delete;
+
+  // The indices of the arrays that must be copied, because only the copies can
+  // be donated.
+  const std::vector<size_t>& refused() const { return refused_; }
+  // Wakes the waiting threads. Call it after the storages got their new values.
+  void finish();
+  // Puts the arrays back into the storages that have no new values. A storage
+  // whose array the program has overwritten gets the error.
+  void fail(PyObject* error);
+
+ private:
+  struct Item {
+    at::Tensor tensor;
+    Ref array;
+  };
+
+  std::shared_ptr<Arrival> arrival_;
+  std::vector<Item> items_;
+  std::vector<size_t> refused_;
+};
+
+}  // namespace torch_google::tpu
