@@ -104,6 +104,9 @@ class BucketedProgram:
             (node, self._order(node, position >= loose)) for position, node in self._made
         ]
         self._results = [self._result(position, node) for position, node in self._made]
+        # For each new tensor, the position among them of the first tensor with the same values. As
+        # in a Specialization, both are one tensor.
+        self._firsts = [self._orders.index(order) for order in self._orders]
         self._returned = list(dict.fromkeys(self._orders))
         self._picked = [self._returned.index(order) for order in self._orders]
         assert options.precision is not None
@@ -135,8 +138,8 @@ class BucketedProgram:
         fresh = [outputs[count + position] for position in self._picked]
         tensors = adapter.give(fresh, plan) if fresh else []
         results = list(others)
-        for (position, _), tensor in zip(self._made, tensors, strict=True):
-            results[position] = tensor
+        for (position, _), first in zip(self._made, self._firsts, strict=True):
+            results[position] = tensors[first]
         for position, output in enumerate(signature.outputs):
             own = signature.argument(output) if isinstance(output, Node) else None
             if own is not None:

@@ -16,7 +16,7 @@ import torch
 from torch._guards import TracingContext
 from torch._inductor.output_code import OutputCode
 from torch._subclasses import FakeTensorMode
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from torch_google.tpu.buckets import BucketPolicy
@@ -176,6 +176,8 @@ class CompiledGraph(OutputCode):
 
     def _open(self, graph: GraphModule) -> None:
         remove_effects(graph)
+        if self._returns:
+            _save_results(graph, self._returns)
         self.signature = GraphSignature(graph, inference=self._inference)
         self.options = CHOSEN.get()
         self._accepted = False  # the first call checks the graph, and raises the CPU's errors
@@ -231,6 +233,23 @@ class CompiledGraph(OutputCode):
             adapter.count("evict")
         self._specializations[key] = specialization
         return specialization
+
+
+def _save_results(graph: GraphModule, count: int) -> None:
+    """Save a result itself for the backward graph, instead of a detached alias of it.
+
+    The first `count` outputs are results. Arrays have no aliases, so a detached one would be
+    another tensor, and torch would not notice that the caller writes to the result before the
+    backward pass.
+    """
+    output = next(iter(reversed(graph.graph.nodes)))
+    outputs = list(output.args[0])
+    for index, node in enumerate(outputs[count:], count):
+        while isinstance(node, Node) and node.target is torch.ops.aten.detach.default:
+            node = node.args[0]
+        if node in outputs[:count]:
+            outputs[index] = node
+    output.args = (outputs,)
 
 
 def _on_own_storage(tensor: torch.Tensor) -> torch.Tensor:

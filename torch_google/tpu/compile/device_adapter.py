@@ -316,7 +316,9 @@ def _strided_result(array: torch.Tensor, result: TensorSpec) -> torch.Tensor:
 
 def _strided(dense: torch.Tensor, result: TensorSpec) -> torch.Tensor:
     if dense.stride() == result.strides:
-        return dense
+        # Not a view, because autograd rejects writes to a view that a function returned.
+        whole = torch.empty(0, dtype=dense.dtype, device="cpu")
+        return whole.set_(dense.untyped_storage(), 0, dense.shape, dense.stride())
     tensor = torch.empty_strided(result.sizes, result.strides, dtype=result.dtype, device="cpu")
     if 0 in result.strides:  # an expanded tensor cannot be written in place
         index = tuple(slice(0, 1) if step == 0 else slice(None) for step in result.strides)

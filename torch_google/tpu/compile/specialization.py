@@ -108,7 +108,13 @@ class Specialization:
         # consists of an output's metadata and the nodes whose values it contains.
         self._made: list[tuple[TensorSpec, list[Node]]] = []
         self._results = [self._result(output) for output in signature.outputs]
-        self._shared = any(isinstance(result, _ViewResult) for result in self._results)
+        positions = [r.position for r in self._results if isinstance(r, _NewResult | _ViewResult)]
+        # Whether some results share an output array: views of it, or one tensor that is returned
+        # several times, for example to the caller and to the backward graph. torch then notices a
+        # write to it before the backward pass.
+        self._shared = len(set(positions)) < len(positions) or any(
+            isinstance(result, _ViewResult) for result in self._results
+        )
         self._givers = self._plans()
         with _precision(options.precision), dtypes.defaulting_to(signature.default_dtype):
             self._run = self._compile(arrays, options)
@@ -198,7 +204,7 @@ class Specialization:
             if isinstance(result, _NewResult | _ViewResult):
                 metadata = self._made[result.position][0]
                 positions = devices.setdefault(metadata.device, [])
-                if isinstance(result, _NewResult) or result.position not in positions:
+                if result.position not in positions:
                     positions.append(result.position)
         return [
             (
@@ -211,7 +217,7 @@ class Specialization:
 
     def _give(self, arrays: Sequence[jax.Array]) -> list[Any]:
         """Create the new tensors on all devices, and return them in the order of the results."""
-        by_position: dict[int, list[torch.Tensor]] = {}
+        by_position: dict[int, torch.Tensor] = {}
         for adapter, positions, plan in self._givers:
             outputs = [arrays[position] for position in positions]
             chosen = self._chosen[len(self._written) :]
@@ -219,12 +225,11 @@ class Specialization:
             tensors = adapter.give(outputs, plan, shardings)
             if len(self._givers) == 1 and not self._shared:
                 return tensors
-            for position, tensor in zip(positions, tensors, strict=True):
-                by_position.setdefault(position, []).append(tensor)
+            by_position.update(zip(positions, tensors, strict=True))
         return [
-            by_position[result.position].pop(0)
+            by_position[result.position]
             if isinstance(result, _NewResult)
-            else result.of(by_position[result.position][0])
+            else result.of(by_position[result.position])
             for result in self._results
             if isinstance(result, _NewResult | _ViewResult)
         ]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch_google/tpu/csrc/donation.h"
 
+#include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <exception>
@@ -8,9 +9,22 @@
 
 namespace torch_google::tpu {
 
+void check_writable(const at::Tensor& tensor) {
+  if (tensor.is_inference() && !c10::InferenceMode::is_enabled()) {
+    tensor.unsafeGetTensorImpl()->bump_version();
+  }
+}
+
 Donation::Donation(PyObject* tensors, PyObject* arrays,
                    const std::vector<size_t>& indices)
     : arrival_(pending_write()) {
+  // Before anything is taken: after the program, the first error would leave
+  // the other storages without values.
+  for (const size_t index : indices) {
+    const Ref object = Ref::checked(
+        PySequence_GetItem(tensors, static_cast<Py_ssize_t>(index)));
+    check_writable(THPVariable_Unpack(object.get()));
+  }
   items_.reserve(indices.size());
   for (const size_t index : indices) {
     const auto position = static_cast<Py_ssize_t>(index);

@@ -13,6 +13,10 @@
 
 namespace torch_google::tpu {
 
+// Throws torch's error if a tensor is an inference tensor and inference mode is
+// off. torch throws it only after the write.
+void check_writable(const at::Tensor& tensor);
+
 // While a program runs, the storages whose arrays it may overwrite have no
 // value. Other threads that read them wait for the new values. Guarded by the
 // GIL.
@@ -22,7 +26,8 @@ class Donation {
   // which must have the only other reference to each array. `indices` selects
   // the tensors and their arrays. An array stays in its storage, and its index
   // is added to refused(), if code outside the runtime may use its buffer or if
-  // the storage no longer contains it.
+  // the storage no longer contains it. Takes nothing if check_writable()
+  // throws.
   Donation(PyObject* tensors, PyObject* arrays,
            const std::vector<size_t>& indices);
   // Like fail(), with an error that says that the program did not end.

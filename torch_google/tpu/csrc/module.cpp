@@ -83,6 +83,7 @@ std::optional<at::Tensor> host_value(const at::Tensor& tensor) {
 // Stores host memory as the elements of a tensor's storage. The caller must not
 // use the memory again.
 void store_host_value(const at::Tensor& tensor, const at::Tensor& values) {
+  check_writable(tensor);
   Box& box = box_of(*tensor.unsafeGetTensorImpl());
   box.settle(*tensor.unsafeGetTensorImpl());
   box.expect(arrived(flat(values)), 0);
@@ -200,6 +201,7 @@ c10::ScalarType natural_dtype_of(const at::Tensor& tensor) {
 // Stores an array in the tensor's box (box.h). The array must have the box's
 // shape and dtype.
 void store(const at::Tensor& tensor, py::object array, Sharding sharding) {
+  check_writable(tensor);
   auto& box = box_of(*tensor.unsafeGetTensorImpl());
   box.settle(*tensor.unsafeGetTensorImpl());
   box.store(array.release().ptr(), sharding);
