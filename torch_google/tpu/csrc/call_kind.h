@@ -76,6 +76,13 @@ class KindKey {
                    (implementation->is_wrapped_number() << 2) |
                    (implementation->is_contiguous() << 1) |
                    (implementation->numel() == 0));
+    // Integers cannot be divided by these two numbers; see _may_overflow() in
+    // eager/cpu_kernels.py.
+    if (implementation->is_wrapped_number() &&
+        tensor.scalar_type() == at::kLong && tensor.device().is_cpu()) {
+      const auto number = *tensor.const_data_ptr<int64_t>();
+      key_.push_back(number == 0 || number == -1 ? number : 1);
+    }
   }
 
   Key& key_;

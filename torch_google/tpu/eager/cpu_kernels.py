@@ -25,7 +25,7 @@ from torch_google.tpu.eager import host_shapes, overlap
 from torch_google.tpu.eager.compiled_op import trace_call
 from torch_google.tpu.eager.normalized_call import Base, NewTensor, NormalizedCall, as_a_kernel
 from torch_google.tpu.eager.recorded_operators import scalars_are_inputs
-from torch_google.tpu.program import BakedNumber, refusals
+from torch_google.tpu.program import BakedNumber, Number, refusals
 
 # Name prefixes of the operators that always run as programs, grouped by reason.
 _COMPILED = {
@@ -62,6 +62,11 @@ _INDEXED = frozenset(
         *("aten::scatter_", "aten::scatter_add_"),
     }
 )
+# Operators that divide integers. On x86, the CPU's kernels end the process (SIGFPE) if they divide
+# the smallest integer by -1.
+_DIVISIONS = frozenset({"aten::div", "aten::floor_divide", "aten::fmod", "aten::remainder"})
+# C++ divides these as int32, so their quotients do not overflow. bool has no quotients.
+_SMALL_INTEGERS = frozenset({torch.int8, torch.uint8, torch.int16, torch.bool})
 # Tags of operators whose result sizes, or results on the host, depend on values.
 _HAS_VALUE_SIZES = frozenset({torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output})
 _PREFIXES = tuple(f"aten::{prefix}" for prefixes in _COMPILED.values() for prefix in prefixes)
@@ -147,6 +152,7 @@ def runs_in_graphs(op: OpOverload, args: Sequence[Any]) -> bool:
         or not _HAS_VALUE_SIZES.isdisjoint(op.tags)
         or host_shapes.has_mask(op, list(args))
         or _truncates(op, args)
+        or _may_overflow(op, args)
         or _is_pinned(op, args)
         or _counts_indices(op, args)
     )
@@ -157,7 +163,7 @@ def _checked(
 ) -> Admission | tuple[list[NewTensor | int | None], InPlace]:
     if host_shapes.has_mask(op, args) or _truncates(op, args) or _is_pinned(op, args):
         return Admission.NEVER
-    if _counts_indices(op, args):
+    if _counts_indices(op, args) or _may_overflow(op, args):
         return Admission.NEVER
     call = NormalizedCall(op, args, bases)
     written = call.written()
@@ -207,6 +213,22 @@ def _truncates(op: OpOverload, args: Sequence[Any]) -> bool:
         targets = {tensors[0].dtype}
     integral = any(_is_integral(dtype) for dtype in targets)
     return integral and any(not _is_integral(t.dtype) and t.dtype != torch.bool for t in tensors)
+
+
+def _may_overflow(op: OpOverload, args: Sequence[Any]) -> bool:
+    """Return whether a call may divide the smallest integer by -1. XLA defines that result."""
+    if op._schema.name.removesuffix("_") not in _DIVISIONS:
+        return False
+    if op._schema.name.startswith("aten::div") and not isinstance(args[-1 - _has_out(op)], str):
+        return False  # without a rounding mode, the quotient is a float
+    tensors = [value for value in args if isinstance(value, torch.Tensor)]
+    if not all(t.dtype == torch.bool or _is_integral(t.dtype) for t in tensors):
+        return False
+    divisor = args[1].value if isinstance(args[1], Number) else args[1]
+    if isinstance(divisor, int | float):
+        # C++ has a kind of call for each of these two divisors (../csrc/call_kind.h).
+        return divisor in (-1, 0)
+    return not all(t.dtype in _SMALL_INTEGERS for t in tensors)
 
 
 def _is_integral(dtype: torch.dtype) -> bool:

@@ -344,3 +344,46 @@ def test_the_setting_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCH_TPU_CPU_KERNELS", "0")
     cpu_kernel_setting.choose()
     assert not torch.tpu.get_cpu_kernels()
+
+
+def _quotients(dtype: torch.dtype) -> dict[str, Callable[[torch.Tensor, torch.Tensor], Any]]:
+    smallest = torch.iinfo(dtype).min
+    return {
+        "trunc": lambda x, y: torch.div(x, y, rounding_mode="trunc"),
+        "trunc, scalar": lambda x, _: torch.div(x, -1, rounding_mode="trunc"),
+        "trunc, in place": lambda x, y: x.div_(y, rounding_mode="trunc"),
+        "floor": lambda x, y: torch.div(x, y, rounding_mode="floor"),
+        "//": lambda x, y: x // y,
+        "//, scalar": lambda x, _: x // -1,
+        "//=": lambda x, y: x.floor_divide_(y),
+        "a scalar //": lambda x, y: torch.full_like(x, smallest) // y,
+        "remainder": torch.remainder,
+        "remainder, scalar": lambda x, _: x % -1,
+        "remainder of a scalar": lambda _, y: smallest % y,
+        "fmod": torch.fmod,
+        "fmod, scalar": lambda x, _: torch.fmod(x, -1),
+    }
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.int64])
+@pytest.mark.parametrize("name", _quotients(torch.int64))
+def test_the_smallest_integer_divided_by_minus_one_wraps(name: str, dtype: torch.dtype) -> None:
+    # torch's CPU kernels end the process for int32 and int64, unless they have vector code.
+    divide = _quotients(dtype)[name]
+    # A kind of call with a safe divisor, for which a kernel would be admitted first.
+    for size in (3, 4):
+        ones = torch.ones(size, dtype=dtype, device="tpu")
+        assert divide(ones * 7, ones).shape == (size,)
+        assert (ones * 7 // 2).tolist() == [3] * size
+    smallest = torch.full((5,), torch.iinfo(dtype).min, dtype=dtype, device="tpu")
+    result = divide(smallest, torch.full_like(smallest, -1))
+    is_rest = "remainder" in name or "fmod" in name
+    assert result.tolist() == [0 if is_rest else torch.iinfo(dtype).min] * 5
+
+
+def test_an_integer_division_by_a_safe_number_uses_a_cpu_kernel() -> None:
+    for size in range(3, 8):
+        x = torch.full((size,), 7, device="tpu")
+        assert [(x // 2).tolist(), (x % 4).tolist()] == [[3] * size, [3] * size]
+        assert torch.div(x, -3, rounding_mode="trunc").tolist() == [-2] * size
+    assert torch.tpu.metrics().compiles == 0
