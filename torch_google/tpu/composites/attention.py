@@ -47,9 +47,12 @@ def _attention(
         result: torch.Tensor = _OP._op_dk(
             formula, query, key, value, attn_mask, dropout_p, is_causal, **options
         )
-        turned = query.transpose(1, 2)
-        alike = fits and query.shape[3] == value.shape[3]
-        if alike and turned.is_contiguous() and not query.is_contiguous():
+        if (
+            fits
+            and query.shape[3] == value.shape[3]
+            and query.transpose(1, 2).is_contiguous()
+            and not query.is_contiguous()
+        ):
             # The fused operator gives its result the layout of the query, as the CPU does.
             return result.transpose(1, 2).contiguous().transpose(1, 2)
         return result

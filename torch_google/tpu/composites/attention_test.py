@@ -120,6 +120,12 @@ def test_under_torch_func() -> None:
     torch.testing.assert_close(actual[1].cpu(), attend(query.cpu() * 2, key.cpu(), value.cpu()))
 
 
+@pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4), (1, 2, 2, 3, 4)])
+def test_other_numbers_of_dimensions(shape: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    agree([torch.randn(shape, requires_grad=True) for _ in range(3)])
+
+
 def test_with_cpu_kernels_a_new_length_compiles_nothing() -> None:
     torch.tpu.set_cpu_kernels(True)
     try:
