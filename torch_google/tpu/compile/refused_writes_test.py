@@ -84,10 +84,10 @@ def test_a_write_to_an_inference_tensor_keeps_the_other_values(dynamic: bool) ->
     for size in (4096, 4100, 4104):
         with torch.inference_mode():
             inference = torch.zeros(size, device="tpu")
-        for make_args in (lambda x: (inference, x), lambda x: (x, inference)):
+        for is_first in (False, True):
             x = torch.zeros(size, device="tpu")
             with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
-                step(*make_args(x))
+                step(*((inference, x) if is_first else (x, inference)))
             assert len(set(x.tolist())) == 1
         with torch.inference_mode():
             inference.zero_()
