@@ -113,6 +113,8 @@ def _has(name: str, key: str) -> bool:
 _OURS = frozenset(
     f"aten::{name}"
     for name in (
+        "_convert_indices_from_coo_to_csr",
+        "_convert_indices_from_csr_to_coo",
         "_fused_sdp_choice",
         "_local_scalar_dense",
         "_nested_compute_contiguous_strides_offsets",
@@ -120,6 +122,11 @@ _OURS = frozenset(
         "_nested_tensor_from_mask",
         "_to_sparse",
         "_to_sparse.sparse_dim",
+        "_to_sparse_bsc",
+        "_to_sparse_bsr",
+        "_to_sparse_csc",
+        "_to_sparse_csr",
+        "_validate_compressed_sparse_indices",
         "equal",
         "is_set_to",
     )

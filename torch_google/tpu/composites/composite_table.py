@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from torch_google.tpu import release
+
 _ATEN = torch.library.Library("aten", "IMPL")
 
 
@@ -15,6 +17,7 @@ def register() -> None:
     """Register all composite operators with torch, when the device is initialized. Idempotent."""
     from torch_google.tpu.composites import (
         attention,
+        compressed_tensors,
         nested_tensors,
         quantization,
         recurrent_networks,
@@ -39,6 +42,10 @@ def register() -> None:
     for kernels in (sparse_tensors.KERNELS, sparse_structure.KERNELS):
         _register(kernels, "SparsePrivateUse1")
     _register(sparse_structure.DENSE_KERNELS, "PrivateUse1")
+    if not release.V2_6:  # which has compressed tensors only on its own devices
+        _register(compressed_tensors.KERNELS, "SparseCsrPrivateUse1")
+        _register(compressed_tensors.COO_KERNELS, "SparsePrivateUse1")
+        _register(compressed_tensors.DENSE_KERNELS, "PrivateUse1")
     _register(nested_tensors.kernels(), "NestedTensorPrivateUse1")
     _register(nested_tensors.dense_kernels(), "PrivateUse1")
 
