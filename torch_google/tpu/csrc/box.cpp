@@ -163,7 +163,7 @@ void Box::resettle(const c10::TensorImpl& tensor) {
   }
   shape = std::move(sizes);
   dtype = kind;
-  ++layouts;
+  ++layout_version;
 }
 
 PyObject* Box::value(Reason reason) {
@@ -189,13 +189,13 @@ PyObject* Box::value(Reason reason) {
     }
     kind = dtype;
     const Sharding sharding = sharding_;
-    const uint64_t version = layouts;
+    const uint64_t version = layout_version;
     Ref zeros = Ref::checked(PyObject_CallFunction(
         callbacks().zeros, "OOii", tuple_of(shape).get(),
         torch::getTHPDtype(dtype), static_cast<int>(device), sharding));
     // Another thread may have written to the box or reshaped it during the
     // call.
-    if (is_blank() && sharding_ == sharding && layouts == version) {
+    if (is_blank() && sharding_ == sharding && layout_version == version) {
       value_ = zeros.give();
       value_sharding_ = sharding;
     }
@@ -228,7 +228,7 @@ void Box::reshard(PyObject* array, Sizes sizes, c10::ScalarType kind,
   shape = std::move(sizes);
   dtype = kind;
   is_padded = false;
-  ++layouts;
+  ++layout_version;
 }
 
 void Box::expect(std::shared_ptr<Arrival> arrival, size_t output) {
@@ -320,7 +320,7 @@ void Box::resize(size_t bytes) {
     }
   }
   is_padded = false;
-  ++layouts;
+  ++layout_version;
   if (!value_ && !writer_ && !arrival_) {
     // The storage has no value, so the next tensor that uses it sets the shape.
     dtype = c10::ScalarType::Undefined;

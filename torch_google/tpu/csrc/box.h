@@ -61,7 +61,7 @@ class Box {
   // same programs serve other sizes. See eager/padded_op.py.
   bool is_padded = false;
   // Counts the changes of `shape` and `dtype`.
-  uint64_t layouts = 0;
+  uint64_t layout_version = 0;
   // Undefined until the first tensor that uses the storage is created.
   c10::ScalarType dtype = c10::ScalarType::Undefined;
   const c10::DeviceIndex device;

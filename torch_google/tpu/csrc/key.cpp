@@ -294,7 +294,7 @@ class Describer {
       word(implementation->is_conj() + 2 * implementation->is_neg());
     }
     call_.tensors.push_back(&tensor);
-    call_.layouts += box.layouts;
+    call_.layout_version += box.layout_version;
   }
 
   void host_scalar(const at::Tensor& tensor) {
@@ -401,15 +401,15 @@ void Call::clear() {
   numbers.clear();
   device = -1;
   generator = {};
-  layouts = 0;
+  layout_version = 0;
 }
 
 bool Call::is_current() const {
   uint64_t now = 0;
   for (const auto* tensor : tensors) {
-    now += box_of(*tensor->unsafeGetTensorImpl()).layouts;
+    now += box_of(*tensor->unsafeGetTensorImpl()).layout_version;
   }
-  return now == layouts;
+  return now == layout_version;
 }
 
 SchemaInfo::SchemaInfo(const c10::FunctionSchema& described)

@@ -66,8 +66,8 @@ struct Call {
   c10::SmallVector<Number, 4> numbers;
   c10::DeviceIndex device = -1;
   at::Generator generator;
-  // The sum of the tensors' Box::layouts when the key was computed.
-  uint64_t layouts = 0;
+  // The sum of the tensors' Box::layout_version when the key was computed.
+  uint64_t layout_version = 0;
 
   void clear();
   // Returns whether the storages still have the shapes that are in the key.

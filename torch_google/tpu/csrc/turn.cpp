@@ -11,7 +11,7 @@ namespace {
 struct Queue {
   std::mutex mutex;
   std::condition_variable left;
-  std::set<uint64_t> places;
+  std::set<uint64_t> tickets;
   uint64_t next = 0;
 };
 
@@ -22,22 +22,22 @@ Queue& queue() {
   return *instance;
 }
 
-uint64_t take_place() {
+uint64_t take_ticket() {
   auto& all = queue();
   std::lock_guard<std::mutex> lock(all.mutex);
-  all.places.insert(all.next);
+  all.tickets.insert(all.next);
   return all.next++;
 }
 
 }  // namespace
 
-Turn::Turn() : place_(take_place()) {}
+Turn::Turn() : ticket_(take_ticket()) {}
 
 Turn::~Turn() {
   auto& all = queue();
   {
     std::lock_guard<std::mutex> lock(all.mutex);
-    all.places.erase(place_);
+    all.tickets.erase(ticket_);
   }
   all.left.notify_all();
 }
@@ -45,7 +45,7 @@ Turn::~Turn() {
 void Turn::wait() const {
   auto& all = queue();
   std::unique_lock<std::mutex> lock(all.mutex);
-  all.left.wait(lock, [&] { return *all.places.begin() == place_; });
+  all.left.wait(lock, [&] { return *all.tickets.begin() == ticket_; });
 }
 
 }  // namespace torch_google::tpu

@@ -22,7 +22,7 @@ class Turn {
   void wait() const;
 
  private:
-  const uint64_t place_;
+  const uint64_t ticket_;
 };
 
 }  // namespace torch_google::tpu

@@ -86,7 +86,11 @@ def _kind(call: NormalizedCall) -> Hashable | None:
     def word(leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):
             is_number = leaf.device.type == "cpu"
-            return str(leaf.dtype), leaf.dim(), leaf.tolist() if _is_exact(leaf) else is_number
+            return (
+                str(leaf.dtype),
+                leaf.dim(),
+                leaf.tolist() if _value_is_in_key(leaf) else is_number,
+            )
         if isinstance(leaf, Number):
             return type(leaf.value).__name__
         return "generator" if isinstance(leaf, torch.Generator) else repr(leaf)
@@ -133,6 +137,6 @@ def size_arguments(op: OpOverload) -> frozenset[str]:
     return names
 
 
-def _is_exact(leaf: torch.Tensor) -> bool:
+def _value_is_in_key(leaf: torch.Tensor) -> bool:
     """Return whether the value of a CPU scalar is part of the key."""
     return leaf.device.type == "cpu" and is_constant(leaf)

@@ -101,7 +101,10 @@ class PaddedOps:
 
     def clear(self) -> None:
         """Forget all programs."""
-        self.__init__()  # type: ignore[misc]
+        self._refused.clear()
+        self._programs.clear()
+        self._recent.clear()
+        self._functions.clear()
 
     def _compiled(
         self, call: NormalizedCall, lowered: LoweredProgram, device: int, changing: ChangingCall
