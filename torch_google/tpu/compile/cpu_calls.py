@@ -96,8 +96,8 @@ class CpuCalls:
         new = self._graph.run(args if isinstance(args, list) else list(args), check)
         if new is None:
             return None
-        if new is False:
-            self._refuse("the results of a kernel differ from a program's", adapter)
+        if isinstance(new, str):
+            self._refuse(new, adapter)
             return None
         self._is_checked = True
         adapter.count("cpu_kernels")

@@ -265,15 +265,16 @@ py::object CpuGraph::run(const py::list& arguments,
     for (const Operand& output : outputs_) {
       outputs.push_back(take(output, registers));
     }
-  } catch (const std::exception&) {
+  } catch (const std::exception& error) {
     PyErr_Clear();
     if (expected.is_none()) {
       return py::none();
     }
-    return py::bool_(false);
+    const std::string text = error.what();
+    return py::str("a kernel failed: " + text.substr(0, text.find('\n')));
   }
   if (!expected.is_none() && !matches(outputs, expected)) {
-    return py::bool_(false);
+    return py::str("the results of a kernel differ from a program's");
   }
   const std::vector<at::Tensor> created = create_results(outputs, values);
   // Drop all references to the memory of the arguments, so that writes know

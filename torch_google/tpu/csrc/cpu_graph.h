@@ -34,8 +34,8 @@ class CpuGraph {
   // this thread or the layouts of the arguments need a program, or if a kernel
   // throws. In the first call, `expected` describes each output as (dtype,
   // sizes, strides): the strides may be None, and the whole item is None for a
-  // number. That call returns False, and has written nothing, if an output
-  // differs or a kernel throws.
+  // number. If an output differs or a kernel throws, that call has written
+  // nothing and returns the reason as a string.
   pybind11::object run(const pybind11::list& arguments,
                        const pybind11::object& expected) const;
 

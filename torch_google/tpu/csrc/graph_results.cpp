@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "torch_google/tpu/csrc/donation.h"
 #include "torch_google/tpu/csrc/host_values.h"
 #include "torch_google/tpu/csrc/partial_write.h"
 #include "torch_google/tpu/csrc/tensors.h"
@@ -54,6 +55,7 @@ at::Tensor on_device(const at::Tensor& value, bool owns,
 }
 
 void GraphWrites::add(const at::Tensor& target, at::Tensor value) {
+  check_writable(target);
   Box& box = settled_box(target);
   HostValues current = host_values(box);
   const bool is_own = current.arrival && !box.is_shared() &&

@@ -27,7 +27,8 @@ at::Tensor on_device(const at::Tensor& value, bool owns,
 class GraphWrites {
  public:
   // Chooses the memory for a write. It is the storage's own if nothing else can
-  // read that memory, and otherwise a copy of it.
+  // read that memory, and otherwise a copy of it. Throws torch's error if the
+  // target must not be written to.
   void add(const at::Tensor& target, at::Tensor value);
   // Stores the new values. Nothing here can fail halfway: the values have the
   // sizes and dtypes of their targets, and compile/cpu_graph.py refuses targets

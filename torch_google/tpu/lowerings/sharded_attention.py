@@ -2,8 +2,8 @@
 """Divides an attention kernel's work among the devices of a mesh.
 
 Batch entries and heads are independent, so each device runs the kernel on its own. Axes that shard
-another dimension (a sequence, or head_dim) divide the rows, which are the queries, because rows are
-independent as well. Keys and values are then gathered.
+a sequence divide the rows, which are the queries, because rows are independent as well. Keys and
+values are then gathered.
 """
 
 from __future__ import annotations
@@ -115,9 +115,11 @@ def divided(mesh: Mapping[str, int], sizes: Mapping[str, int], arrays: Sequence[
     """Return the axes that divide the batch (b), the heads (h) and the rows (r).
 
     An axis that shards the batch of an array divides the batch; any other axis that shards heads
-    divides the heads. All other axes that shard an array divide the rows. An axis that shards no
-    array divides batch or heads, because devices along it would compute the same, unless no array
-    is sharded at all. An axis is left out if it does not divide a dimension evenly.
+    divides the heads. Any other axis that shards rows or keys divides the rows. For all other axes,
+    the order is batch, heads, rows, because each device that has some of the rows needs all keys and
+    values. An axis that shards no array divides batch or heads, because devices along it would
+    compute the same, unless no array is sharded at all. An axis is left out if it does not divide a
+    dimension evenly.
     """
     axes: dict[str, list[str]] = {"b": [], "h": [], "r": []}
     remaining = dict(sizes)
@@ -132,9 +134,13 @@ def divided(mesh: Mapping[str, int], sizes: Mapping[str, int], arrays: Sequence[
         for array in arrays:
             for axis in array.get(dimension, ()):
                 divide(dimension, axis)
+    for array in arrays:
+        for axis in (*array.get("r", ()), *array.get("k", ())):
+            divide("r", axis)
     sharding = dict.fromkeys(axis for array in arrays for each in array.values() for axis in each)
     for axis in sharding:
-        divide("r", axis)
+        for dimension in ("b", "h", "r"):
+            divide(dimension, axis)
     for axis in mesh if sharding else ():
         if axis not in sharding:
             divide("b", axis)

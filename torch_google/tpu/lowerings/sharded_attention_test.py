@@ -52,9 +52,14 @@ def test_heads_that_share_keys_are_divided() -> None:
     assert _inputs(lowered) == ['[{"data"}, {"model"}, {}, {}]'] * 2
 
 
-@pytest.mark.parametrize("spec", [("data", None, "model"), ("data", None, None, "model")])
-def test_causal_rows_are_divided_without_kernels(spec: tuple[Any, ...]) -> None:
-    lowered = resolve(_lowered(spec))
+def test_an_axis_that_shards_head_dim_divides_the_heads() -> None:
+    lowered = resolve(_lowered(("data", None, None, "model")))
+    assert _kernels(lowered) == 3
+    assert _inputs(lowered) == ['[{"data"}, {"model"}, {}, {}]'] * 2
+
+
+def test_causal_rows_are_divided_without_kernels() -> None:
+    lowered = resolve(_lowered(("data", None, "model")))
     assert _kernels(lowered) == 0
     assert _inputs(lowered) == ['[{"data"}, {}, {"model"}, {}]'] * 2
 
@@ -94,11 +99,12 @@ def test_another_program_is_not_changed() -> None:
         ([{"h": ("x",)}, {"b": ("x",), "h": ("y",)}], {"b": ("x",), "h": ("y",), "r": ()}),
         # Without y, four devices would compute the same.
         ([{"b": ("x",)}], {"b": ("x",), "h": ("y",), "r": ()}),
-        # Each of the y devices has one head, so x divides the rows.
-        ([{"h": ("y", "x")}], {"b": (), "h": ("y",), "r": ("x",)}),
+        # Each of the y devices has one head, so x divides the batch: the devices would need all keys
+        # of all batch entries if it divided the rows.
+        ([{"h": ("y", "x")}], {"b": ("x",), "h": ("y",), "r": ()}),
         # An axis that divides the batch of one array does not divide the rows of another.
         ([{"r": ("x",)}, {"b": ("x",)}], {"b": ("x",), "h": ("y",), "r": ()}),
-        ([{"k": ("x",)}, {"d": ("y",)}], {"b": (), "h": (), "r": ("x", "y")}),
+        ([{"k": ("x",)}, {"d": ("y",)}], {"b": (), "h": ("y",), "r": ("x",)}),
         # Nothing can be divided by z, so all devices along z compute the same.
         ([{"k": ("z",)}], {"b": ("x",), "h": ("y",), "r": ()}),
         ([{}], {"b": (), "h": (), "r": ()}),
