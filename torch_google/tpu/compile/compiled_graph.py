@@ -18,6 +18,7 @@ from torch._inductor.output_code import OutputCode
 from torch._subclasses import FakeTensorMode
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._python_dispatch import _disable_current_modes
 
 from torch_google.tpu.buckets import BucketPolicy
 from torch_google.tpu.compile.bucketed_graph import BucketedGraph
@@ -156,7 +157,10 @@ class CompiledGraph(OutputCode):
             for node in module.graph.nodes:
                 for name in ("source_fn_stack", "fwd_source_fn_stack", "example_value"):
                     node.meta.pop(name, None)
-        self._stored = GraphPickler.dumps(self.signature.graph, PicklerOptions(ops_filter=None))
+        # The mode of fake tensors is active here, in which the values of the graph's constants
+        # cannot be read.
+        with _disable_current_modes():
+            self._stored = GraphPickler.dumps(self.signature.graph, PicklerOptions(ops_filter=None))
         del self.signature, self.options, self._accepted, self._specializations, self._bucketed
         del self._split, self._cpu_calls
 

@@ -49,6 +49,17 @@ def test_graphs_come_from_the_cache_of_aot_autograd() -> None:
 
 @pytest.mark.skipif(V2_6, reason="v2.6 caches only Inductor's graphs")
 @pytest.mark.usefixtures("_cache")
+def test_graphs_with_constants_come_from_the_cache() -> None:
+    for _ in range(2):
+        torch._dynamo.reset()
+        function = torch.compile(lambda x: x + torch.tensor([1.0, 2.0], device=x.device))
+        assert function(torch.ones(2, device="tpu")).tolist() == [2, 3]
+    assert counters["aot_autograd"]["autograd_cache_saved"] == 1
+    assert counters["aot_autograd"]["autograd_cache_hit"] == 1
+
+
+@pytest.mark.skipif(V2_6, reason="v2.6 caches only Inductor's graphs")
+@pytest.mark.usefixtures("_cache")
 def test_symbolic_graphs_come_from_the_cache() -> None:
     for _ in range(2):
         torch._dynamo.reset()
