@@ -27,6 +27,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import numpy  # noqa: E402
 import torch  # noqa: E402
+from torch._dynamo.utils import counters  # noqa: E402
 
 from tests.ecosystem import case as cases  # noqa: E402
 from tests.ecosystem import cuda_stand_in  # noqa: E402
@@ -79,10 +80,13 @@ def run(row: Case, modes: Iterable[str], journal: Journal) -> None:
 
 def outcome(row: Case, mode: str, expected: Values) -> tuple[Verdict, str]:
     """Run a case on tpu in `mode`. Return its verdict, and the cause, which is "" if it passed."""
+    graphs = _compiled_graphs()
     try:
         actual = values(row, mode)
     except Exception as error:  # noqa: BLE001 - a library may raise anything
         return Verdict.FAILED, _cause(error)
+    if mode == COMPILE and _compiled_graphs() == graphs:
+        return Verdict.FAILED, "torch.compile compiled no graph"
     difference = compare(row, expected, actual)
     return (Verdict.DIFFERS, difference) if difference else (Verdict.PASSED, "")
 
@@ -115,6 +119,12 @@ def values(row: Case, mode: str) -> dict[str, torch.Tensor]:
             name: tensor.detach().to("cpu").to_dense().clone()
             for name, tensor in cases.tensors(results).items()
         }
+
+
+def _compiled_graphs() -> int:
+    """Return how many graphs Dynamo has passed to a backend in this process."""
+    count: int = counters["stats"]["unique_graphs"]
+    return count
 
 
 def _cause(error: BaseException) -> str:

@@ -36,7 +36,16 @@ def test_a_model_that_trains_passes_in_every_mode(tmp_path: Path) -> None:
     assert outcomes == [("passed", "")] * 3
 
 
-_DTYPES = {"cpu": torch.float32, "tpu": torch.float64}
+def test_a_case_that_compiles_nothing_fails_in_compile_mode(tmp_path: Path) -> None:
+    def breaks_the_graph(run: Run) -> Any:
+        def function(x: torch.Tensor) -> torch.Tensor:
+            torch._dynamo.graph_break()
+            return torch._dynamo.disable(torch.add)(x, 1)
+
+        return run.compiled(function)(run.put(torch.ones(2)))
+
+    outcomes = _outcomes(breaks_the_graph, tmp_path, "strict", "compile")
+    assert outcomes == [("passed", ""), ("failed", "torch.compile compiled no graph")]
 
 
 @pytest.mark.parametrize(
