@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from torch_google.tpu import release
+from torch_google.tpu.runtime.dynamo_skip import untraced
 
 _ATEN = torch.library.Library("aten", "IMPL")
 
@@ -54,4 +55,13 @@ def _register(kernels: Mapping[str, Callable[..., Any]], *keys: str) -> None:
     for name, kernel in kernels.items():
         for key in keys:
             if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", key):
-                _ATEN.impl(name, kernel, key)
+                _ATEN.impl(name, _hidden(kernel), key)
+
+
+def _hidden(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that calls a kernel, and that Dynamo skips."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return kernel(*args, **kwargs)
+
+    return untraced(call)
