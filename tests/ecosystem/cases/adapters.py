@@ -41,7 +41,7 @@ def dora(run: Run) -> Any:
     return _adapted(run, "LoraConfig", r=2, target_modules=["q_proj"], use_dora=True)
 
 
-@case("peft", modes=EAGER)
+@case("peft")
 def rank_stabilized_lora(run: Run) -> Any:
     return _adapted(
         run, "LoraConfig", r=2, use_rslora=True, target_modules="all-linear",
@@ -49,49 +49,49 @@ def rank_stabilized_lora(run: Run) -> Any:
     )  # fmt: skip
 
 
-@case("peft", modes=EAGER)
+@case("peft")
 def adalora(run: Run) -> Any:
     return _adapted(
         run, "AdaLoraConfig", init_r=2, target_r=1, total_step=10, target_modules=["q_proj"]
     )
 
 
-@case("peft", modes=EAGER)
+@case("peft")
 def loha(run: Run) -> Any:
     return _adapted(run, "LoHaConfig", r=2, target_modules=["q_proj", "v_proj"])
 
 
-@case("peft", modes=EAGER)
+@case("peft")
 def lokr(run: Run) -> Any:
     return _adapted(run, "LoKrConfig", r=2, target_modules=["q_proj", "v_proj"])
 
 
-@case("peft", modes=EAGER)
+@case("peft")
 def orthogonal_finetuning(run: Run) -> Any:
     return _adapted(run, "OFTConfig", oft_block_size=4, target_modules=["q_proj"])
 
 
-@case("peft", modes=EAGER)
+@case("peft")
 def householder_adaptation(run: Run) -> Any:
     return _adapted(run, "HRAConfig", r=2, target_modules=["q_proj"])
 
 
-@case("peft", modes=EAGER)
+@case("peft")
 def vera(run: Run) -> Any:
     return _adapted(run, "VeraConfig", r=2, target_modules=["q_proj"])
 
 
-@case("peft", modes=EAGER)
+@case("peft")
 def prompt_tuning(run: Run) -> Any:
     return _adapted(run, "PromptTuningConfig", num_virtual_tokens=3)
 
 
-@case("peft", modes=EAGER)
+@case("peft")
 def prefix_tuning(run: Run) -> Any:
     return _adapted(run, "PrefixTuningConfig", num_virtual_tokens=3)
 
 
-@case("peft", modes=EAGER)
+@case("peft")
 def saved_adapter(run: Run) -> Any:
     import peft
 
@@ -105,12 +105,13 @@ def saved_adapter(run: Run) -> Any:
         model.save_pretrained(directory)
         loaded = peft.PeftModel.from_pretrained(run.put(other), directory)
     tokens = run.put(_tokens())
+    model, forward = run.compiled(model), run.compiled(loaded)
     with loaded.disable_adapter():
-        plain = loaded(tokens).logits
-    return model(tokens).logits, loaded(tokens).logits, plain
+        plain = forward(tokens).logits
+    return model(tokens).logits, forward(tokens).logits, plain
 
 
-@case("peft", modes=EAGER)
+@case("peft")
 def several_adapters(run: Run) -> Any:
     import peft
 
@@ -120,13 +121,14 @@ def several_adapters(run: Run) -> Any:
     model = run.put(model)
     model.add_weighted_adapter(["a", "b"], [0.7, 0.3], "both", combination_type="linear")
     results = []
+    compiled = run.compiled(model)
     for name in ("a", "b", "both"):
         model.set_adapter(name)
-        results.append(model(run.put(_tokens())).logits)
+        results.append(compiled(run.put(_tokens())).logits)
     return results
 
 
-@case("trl", modes=EAGER)
+@case("trl")
 def preference_step(run: Run) -> Any:
     from trl.trainer.utils import pad, selective_log_softmax
 
@@ -140,15 +142,18 @@ def preference_step(run: Run) -> Any:
         logits = network(tokens).logits[:, :-1]
         return (selective_log_softmax(logits, tokens[:, 1:]) * mask).sum(1)
 
-    with torch.no_grad():
-        base = likelihood(reference)
-    margin = likelihood(model) - base
-    loss = -torch.nn.functional.logsigmoid(0.1 * (margin[:2] - margin[2:])).mean()
+    def preference() -> torch.Tensor:
+        with torch.no_grad():
+            base = likelihood(reference)
+        margin = likelihood(model) - base
+        return -torch.nn.functional.logsigmoid(0.1 * (margin[:2] - margin[2:])).mean()
+
+    loss = run.compiled(preference)()
     loss.backward()
     return loss, {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
 
 
-@case("torchao", modes=EAGER)
+@case("torchao")
 def quantization_aware_training(run: Run) -> Any:
     from torchao.quantization.qat import FakeQuantizedLinear, IntxFakeQuantizeConfig
 
@@ -158,7 +163,7 @@ def quantization_aware_training(run: Run) -> Any:
     return run.train(layer, [torch.randn(3, 16)], steps=1)
 
 
-@case("sentence_transformers", modes=EAGER)
+@case("sentence_transformers")
 def pooling_modes(run: Run) -> Any:
     from sentence_transformers.sentence_transformer.modules import Pooling
 
@@ -167,31 +172,34 @@ def pooling_modes(run: Run) -> Any:
         "attention_mask": torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]]),
     }
     modes = ("cls", "max", "lasttoken", "weightedmean", "mean_sqrt_len_tokens")
-    return [
-        Pooling(8, pooling_mode=mode)(run.put(dict(features)))["sentence_embedding"]
-        for mode in modes
-    ]
+    layers = [run.compiled(Pooling(8, pooling_mode=mode)) for mode in modes]
+    return [layer(run.put(dict(features)))["sentence_embedding"] for layer in layers]
 
 
-@case("sentence_transformers", modes=EAGER)
+@case("sentence_transformers")
 def dense_and_normalized(run: Run) -> Any:
     from sentence_transformers.sentence_transformer.modules import Dense, Normalize
 
     layers = run.put(torch.nn.Sequential(Dense(8, 4), Normalize()))
-    output = layers({"sentence_embedding": run.put(torch.randn(3, 8))})["sentence_embedding"]
+    features = {"sentence_embedding": run.put(torch.randn(3, 8))}
+    output = run.compiled(layers)(features)["sentence_embedding"]
     output[:, 0].sum().backward()
     return output, {name: p.grad for name, p in layers.named_parameters()}
 
 
-@case("sentence_transformers", modes=EAGER)
+@case("sentence_transformers")
 def pairwise_scores(run: Run) -> Any:
     from sentence_transformers import util
 
     a, b = run.put([torch.randn(4, 8), torch.randn(4, 8)])
-    return [
-        util.pairwise_cos_sim(a, b), util.pairwise_dot_score(a, b), util.euclidean_sim(a, b),
-        util.manhattan_sim(a, b), util.normalize_embeddings(a),
-    ]  # fmt: skip
+
+    def apply(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
+        return [
+            util.pairwise_cos_sim(a, b), util.pairwise_dot_score(a, b), util.euclidean_sim(a, b),
+            util.manhattan_sim(a, b), util.normalize_embeddings(a),
+        ]  # fmt: skip
+
+    return run.compiled(apply)(a, b)
 
 
 @case("sentence_transformers", modes=EAGER)
@@ -216,7 +224,7 @@ def grouped_query_attention(run: Run) -> Any:
     return run.train(model, [_tokens()], steps=1)
 
 
-@case("x_transformers", modes=EAGER)
+@case("x_transformers")
 def encoder_and_decoder(run: Run) -> Any:
     from x_transformers import XTransformer
 
@@ -225,7 +233,7 @@ def encoder_and_decoder(run: Run) -> Any:
     return run.train(XTransformer(dim=16, **settings), [_tokens(), _tokens()], steps=1)
 
 
-@case("x_transformers", modes=EAGER)
+@case("x_transformers")
 def autoregressive_wrapper(run: Run) -> Any:
     from x_transformers import AutoregressiveWrapper, Decoder, TransformerWrapper
 
@@ -235,12 +243,12 @@ def autoregressive_wrapper(run: Run) -> Any:
     )
     model = run.put(model)
     tokens = run.put(_tokens())
-    loss = model(tokens)
+    loss = run.compiled(model)(tokens)
     loss.backward()
     return loss, model.generate(tokens, 4, temperature=0.0)
 
 
-@case("x_transformers", modes=EAGER)
+@case("x_transformers")
 def vision_wrapper(run: Run) -> Any:
     from x_transformers import Encoder, ViTransformerWrapper
 
@@ -263,15 +271,16 @@ def image_axes(run: Run) -> Any:
     return run.compiled(apply)(run.put(torch.randn(1, 3, 4, 8)))
 
 
-@case("rotary_embedding_torch", modes=EAGER)
+@case("rotary_embedding_torch")
 def extrapolated_rotary(run: Run) -> Any:
     from rotary_embedding_torch import RotaryEmbedding
 
     layer = run.put(RotaryEmbedding(dim=8, use_xpos=True))
-    return layer.rotate_queries_and_keys(*run.put([torch.randn(1, 2, 6, 8) for _ in range(2)]))
+    inputs = run.put([torch.randn(1, 2, 6, 8) for _ in range(2)])
+    return run.compiled(layer.rotate_queries_and_keys)(*inputs)
 
 
-@case("mambapy", modes=EAGER)
+@case("mambapy")
 def decoded_step_by_step(run: Run) -> Any:
     from mambapy.mamba import Mamba, MambaConfig
 
@@ -280,8 +289,9 @@ def decoded_step_by_step(run: Run) -> Any:
     cache = run.put((None, torch.zeros(2, settings.d_inner, settings.d_conv - 1)))
     caches = [cache]
     outputs = []
+    step = run.compiled(model.step)
     for x in run.put(torch.randn(3, 2, 8)):
-        output, caches = model.step(x, caches)
+        output, caches = step(x, caches)
         outputs.append(output)
     return outputs
 

@@ -23,7 +23,7 @@ def diffusers_unet(run: Run) -> Any:
     return run.train(model, inputs, loss=lambda output: output.sample.square().mean(), steps=1)
 
 
-@case("diffusers", modes=EAGER)
+@case("diffusers")
 def autoencoder(run: Run) -> Any:
     from diffusers import AutoencoderKL
 
@@ -72,7 +72,7 @@ def schedulers(run: Run) -> Any:
 # the last bit of the scale decides how that weight is rounded. To divide by a constant, XLA
 # multiplies by its reciprocal, as CUDA does, so this bit may differ from the CPU's. The tolerance
 # is one quantization step of a weight, times an input.
-@case("torchao", modes=EAGER, atol=5e-3)
+@case("torchao", atol=5e-3)
 def int8_weights(run: Run) -> Any:
     from torchao.quantization import Int8WeightOnlyConfig, quantize_
 
@@ -80,10 +80,10 @@ def int8_weights(run: Run) -> Any:
     model = run.put(model).eval()
     quantize_(model, Int8WeightOnlyConfig())
     with torch.no_grad():
-        return model(run.put(torch.randn(3, 32)))
+        return run.compiled(model)(run.put(torch.randn(3, 32)))
 
 
-@case("torchao", modes=EAGER)
+@case("torchao")
 def fake_quantized(run: Run) -> Any:
     from torchao.quantization.quant_primitives import (
         MappingType,
@@ -92,13 +92,16 @@ def fake_quantized(run: Run) -> Any:
         quantize_affine,
     )
 
-    x = run.put(torch.randn(4, 16))
-    scale, zero = choose_qparams_affine(x, MappingType.ASYMMETRIC, (1, 8), torch.int8)
-    stored = quantize_affine(x, (1, 8), scale, zero, torch.int8)
-    restored = dequantize_affine(stored, (1, 8), scale, zero, torch.int8)
-    return scale, zero, (restored - x).abs() <= scale.repeat_interleave(8, 1)
+    def apply(x: torch.Tensor) -> Any:
+        scale, zero = choose_qparams_affine(x, MappingType.ASYMMETRIC, (1, 8), torch.int8)
+        stored = quantize_affine(x, (1, 8), scale, zero, torch.int8)
+        restored = dequantize_affine(stored, (1, 8), scale, zero, torch.int8)
+        return scale, zero, (restored - x).abs() <= scale.repeat_interleave(8, 1)
+
+    return run.compiled(apply)(run.put(torch.randn(4, 16)))
 
 
+# The library compiles the steps of this optimizer, in each mode.
 @case("torchao", modes=EAGER)
 def small_optimizer(run: Run) -> Any:
     from torchao.optim import _AdamW
@@ -109,9 +112,13 @@ def small_optimizer(run: Run) -> Any:
     )  # fmt: skip
 
 
-@case("trl", modes=EAGER)
+@case("trl")
 def selected_log_softmax(run: Run) -> Any:
     from trl.trainer.utils import entropy_from_logits, selective_log_softmax
 
     logits, tokens = run.put([torch.randn(2, 5, 7), torch.randint(0, 7, (2, 5))])
-    return selective_log_softmax(logits, tokens), entropy_from_logits(logits)
+
+    def apply(logits: torch.Tensor, tokens: torch.Tensor) -> Any:
+        return selective_log_softmax(logits, tokens), entropy_from_logits(logits)
+
+    return run.compiled(apply)(logits, tokens)

@@ -40,7 +40,7 @@ def unet_with_text(run: Run) -> Any:
     return run.train(_conditional_unet(), _conditional_inputs(), loss=_sample_loss, steps=1)
 
 
-@case("diffusers", modes=EAGER)
+@case("diffusers")
 def control_net(run: Run) -> Any:
     from diffusers import ControlNetModel
 
@@ -52,7 +52,7 @@ def control_net(run: Run) -> Any:
     return output.down_block_res_samples, output.mid_block_res_sample
 
 
-@case("diffusers", modes=EAGER)
+@case("diffusers")
 def quantized_autoencoder(run: Run) -> Any:
     from diffusers import VQModel
 
@@ -64,7 +64,7 @@ def quantized_autoencoder(run: Run) -> Any:
     return run.evaluate(model, [torch.randn(1, 3, 8, 8)])
 
 
-@case("diffusers", modes=EAGER)
+@case("diffusers")
 def flow_transformer(run: Run) -> Any:
     from diffusers import SD3Transformer2DModel
 
@@ -80,7 +80,7 @@ def flow_transformer(run: Run) -> Any:
     return run.train(model, inputs, loss=_sample_loss, steps=1)
 
 
-@case("diffusers", modes=EAGER)
+@case("diffusers")
 def pixart_transformer(run: Run) -> Any:
     from diffusers import PixArtTransformer2DModel
 
@@ -136,22 +136,23 @@ def flow_matching_scheduler(run: Run) -> Any:
     return sample
 
 
-@case("diffusers", modes=EAGER)
+@case("diffusers")
 def training_step(run: Run) -> Any:
     from diffusers import DDPMScheduler
 
     scheduler = DDPMScheduler(num_train_timesteps=20, prediction_type="v_prediction")
     model = run.put(_conditional_unet())
+    forward = run.compiled(model)
     inputs = run.put(_conditional_inputs())
     clean, noise = run.put([torch.randn(2, 2, 8, 8), torch.randn(2, 2, 8, 8)])
     inputs["sample"] = scheduler.add_noise(clean, noise, inputs["timestep"])
     target = scheduler.get_velocity(clean, noise, inputs["timestep"])
-    loss = torch.nn.functional.mse_loss(model(**inputs).sample, target)
+    loss = torch.nn.functional.mse_loss(forward(**inputs).sample, target)
     loss.backward()
     return loss, {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
 
 
-@case("diffusers", modes=EAGER)
+@case("diffusers")
 def pipeline(run: Run) -> Any:
     from diffusers import DDIMPipeline, DDIMScheduler, UNet2DModel
 
@@ -161,6 +162,7 @@ def pipeline(run: Run) -> Any:
         up_block_types=("UpBlock2D", "UpBlock2D"),
     )  # fmt: skip
     diffusion = DDIMPipeline(model, DDIMScheduler(num_train_timesteps=20)).to(run.device)
+    diffusion.unet = run.compiled(diffusion.unet)
     diffusion.set_progress_bar_config(disable=True)
     # A generator on the CPU gives the same noise on all devices.
     generator = torch.Generator("cpu").manual_seed(3)
@@ -168,7 +170,7 @@ def pipeline(run: Run) -> Any:
     return torch.from_numpy(images)
 
 
-@case("diffusers", modes=EAGER)
+@case("diffusers")
 def saved_model(run: Run) -> Any:
     from diffusers import UNet2DConditionModel
 
@@ -177,7 +179,7 @@ def saved_model(run: Run) -> Any:
         model.save_pretrained(directory)
         loaded = UNet2DConditionModel.from_pretrained(directory).to(run.device)
     with torch.no_grad():
-        return loaded(**run.put(_conditional_inputs())).sample
+        return run.compiled(loaded)(**run.put(_conditional_inputs())).sample
 
 
 @case("diffusers", modes=EAGER)

@@ -38,7 +38,7 @@ def mlp_mixer(run: Run) -> Any:
     return run.train(model, [torch.randn(2, 3, 16, 16)], steps=1)
 
 
-@case("timm", modes=EAGER)
+@case("timm")
 def regnet(run: Run) -> Any:
     from timm.models.regnet import RegNet, RegNetCfg
 
@@ -54,7 +54,7 @@ def densenet(run: Run) -> Any:
     return run.evaluate(model, [torch.randn(_IMAGES)])
 
 
-@case("timm", modes=EAGER)
+@case("timm")
 def max_vit(run: Run) -> Any:
     from timm.models.maxxvit import MaxxVit, MaxxVitCfg, MaxxVitConvCfg, MaxxVitTransformerCfg
 
@@ -67,7 +67,7 @@ def max_vit(run: Run) -> Any:
     return run.evaluate(MaxxVit(settings, img_size=16, num_classes=4), [torch.randn(2, 3, 16, 16)])
 
 
-@case("timm", modes=EAGER)
+@case("timm")
 def cross_covariance_transformer(run: Run) -> Any:
     from timm.models.xcit import Xcit
 
@@ -83,7 +83,7 @@ def cross_covariance_transformer(run: Run) -> Any:
     return run.evaluate(model, [torch.randn(_IMAGES)])
 
 
-@case("timm", modes=EAGER)
+@case("timm")
 def masked_image_transformer(run: Run) -> Any:
     from timm.models.eva import Eva
 
@@ -94,7 +94,7 @@ def masked_image_transformer(run: Run) -> Any:
     return run.train(model, [torch.randn(2, 3, 16, 16)], steps=1)
 
 
-@case("timm", modes=EAGER)
+@case("timm")
 def hybrid_features(run: Run) -> Any:
     import timm
 
@@ -134,31 +134,39 @@ def mixup(run: Run) -> Any:
 
 
 def _optimized(run: Run, name: str, **settings: Any) -> Any:
+    """Train a model with an optimizer whose steps are compiled."""
     from timm.optim import create_optimizer_v2
 
     model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
-    return run.train(
-        model, [torch.randn(5, 4)], steps=3,
-        optimizer=lambda p: create_optimizer_v2(list(p), name, lr=1e-2, **settings),
-    )  # fmt: skip
+    model, inputs = run.put([model, torch.randn(5, 4)])
+    optimizer = create_optimizer_v2(list(model.parameters()), name, lr=1e-2, **settings)
+    step = run.compiled(optimizer.step)
+    losses = []
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss = model(inputs).square().mean()
+        loss.backward()
+        step()
+        losses.append(loss.detach())
+    return losses, dict(model.named_parameters())
 
 
-@case("timm", modes=EAGER)
+@case("timm")
 def adan(run: Run) -> Any:
     return _optimized(run, "adan")
 
 
-@case("timm", modes=EAGER)
+@case("timm")
 def muon(run: Run) -> Any:
     return _optimized(run, "muon")
 
 
-@case("timm", modes=EAGER)
+@case("timm")
 def nadamw(run: Run) -> Any:
     return _optimized(run, "nadamw", weight_decay=0.1)
 
 
-@case("timm", modes=EAGER)
+@case("timm")
 def madgrad(run: Run) -> Any:
     return _optimized(run, "madgrad")
 
@@ -217,14 +225,14 @@ def shifted_windows(run: Run) -> Any:
     return run.train(model, [torch.randn(_IMAGES)], steps=1)
 
 
-@case("torchvision", modes=EAGER)
+@case("torchvision")
 def squeezenet(run: Run) -> Any:
     from torchvision.models import squeezenet1_1
 
     return run.evaluate(squeezenet1_1(weights=None, num_classes=4), [torch.randn(_IMAGES)])
 
 
-@case("torchvision", modes=EAGER)
+@case("torchvision")
 def deeplab(run: Run) -> Any:
     from torchvision.models.segmentation.deeplabv3 import DeepLabHead
 
@@ -246,18 +254,18 @@ def keypoints_and_masks(run: Run) -> Any:
     return masks, points, paste_masks_in_image(masks[0], run.put(boxes), (12, 12))
 
 
-@case("torchvision", modes=EAGER)
+@case("torchvision")
 def feature_pyramid(run: Run) -> Any:
     from torchvision.ops import FeaturePyramidNetwork, MultiScaleRoIAlign
 
     maps = {"0": torch.randn(1, 4, 8, 8), "1": torch.randn(1, 8, 4, 4)}
     pyramid = run.put(FeaturePyramidNetwork([4, 8], 6))
-    outputs = pyramid(run.put(maps))
+    outputs = run.compiled(pyramid)(run.put(maps))
     pool = MultiScaleRoIAlign(["0", "1"], output_size=3, sampling_ratio=2)
-    return outputs, pool(outputs, [run.put(_boxes(4))], [(32, 32)])
+    return outputs, run.compiled(pool)(outputs, [run.put(_boxes(4))], [(32, 32)])
 
 
-@case("torchvision", modes=EAGER)
+@case("torchvision")
 def box_losses(run: Run) -> Any:
     from torchvision import ops
 
@@ -266,56 +274,70 @@ def box_losses(run: Run) -> Any:
     kinds = (
         ops.generalized_box_iou_loss, ops.distance_box_iou_loss, ops.complete_box_iou_loss
     )  # fmt: skip
-    values = [kind(a, b, reduction="mean") for kind in kinds]
-    values.append(ops.sigmoid_focal_loss(a / 30, (b > 15).float(), reduction="mean"))
+
+    def apply(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
+        values = [kind(a, b, reduction="mean") for kind in kinds]
+        focal = ops.sigmoid_focal_loss(a / 30, (b > 15).float(), reduction="mean")
+        return [*values, focal]
+
+    values = run.compiled(apply)(a, b)
     return values, torch.autograd.grad(sum(values), a)
 
 
-@case("torchvision", modes=EAGER)
+@case("torchvision")
 def box_operations(run: Run) -> Any:
     from torchvision import ops
 
-    a, b = run.put([_boxes(5), _boxes(4)])
-    return [
-        ops.box_area(a), ops.box_iou(a, b), ops.generalized_box_iou(a, b),
-        ops.distance_box_iou(a, b), ops.box_convert(a, "xyxy", "cxcywh"),
-        ops.clip_boxes_to_image(a, (16, 16)), ops.remove_small_boxes(a, 5.0),
-        ops.masks_to_boxes(run.put(torch.rand(3, 8, 8) > 0.7)),
-    ]  # fmt: skip
+    a, b, masks = run.put([_boxes(5), _boxes(4), torch.rand(3, 8, 8) > 0.7])
+
+    def apply(a: torch.Tensor, b: torch.Tensor, masks: torch.Tensor) -> list[torch.Tensor]:
+        return [
+            ops.box_area(a), ops.box_iou(a, b), ops.generalized_box_iou(a, b),
+            ops.distance_box_iou(a, b), ops.box_convert(a, "xyxy", "cxcywh"),
+            ops.clip_boxes_to_image(a, (16, 16)), ops.remove_small_boxes(a, 5.0),
+            ops.masks_to_boxes(masks),
+        ]  # fmt: skip
+
+    return run.compiled(apply)(a, b, masks)
 
 
-@case("torchvision", modes=EAGER)
+@case("torchvision")
 def image_functions(run: Run) -> Any:
     from torchvision.transforms.v2 import functional
 
-    image = run.put(torch.rand(3, 16, 16))
-    return [
-        functional.gaussian_blur(image, [3, 3], [1.0, 1.0]), functional.adjust_hue(image, 0.2),
-        functional.adjust_saturation(image, 1.5), functional.rotate(image, 30.0),
-        functional.perspective(
-            image, [[0, 0], [15, 0], [15, 15], [0, 15]], [[2, 1], [14, 0], [15, 13], [1, 15]]
-        ),
-        functional.autocontrast(image), functional.rgb_to_grayscale(image),
-        functional.adjust_sharpness(image, 2.0), functional.horizontal_flip(image),
-        functional.elastic(image, run.put(torch.zeros(1, 16, 16, 2) + 0.05)),
-    ]  # fmt: skip
+    image, moves = run.put([torch.rand(3, 16, 16), torch.zeros(1, 16, 16, 2) + 0.05])
+    corners = [[0, 0], [15, 0], [15, 15], [0, 15]], [[2, 1], [14, 0], [15, 13], [1, 15]]
+
+    def apply(image: torch.Tensor) -> list[torch.Tensor]:
+        return [
+            functional.gaussian_blur(image, [3, 3], [1.0, 1.0]), functional.adjust_hue(image, 0.2),
+            functional.adjust_saturation(image, 1.5), functional.rotate(image, 30.0),
+            functional.perspective(image, *corners), functional.autocontrast(image),
+            functional.rgb_to_grayscale(image), functional.adjust_sharpness(image, 2.0),
+            functional.horizontal_flip(image), functional.elastic(image, moves),
+        ]  # fmt: skip
+
+    return run.compiled(apply)(image)
 
 
-@case("torchvision", modes=EAGER)
+@case("torchvision")
 def image_bytes(run: Run) -> Any:
     from torchvision.transforms.v2 import functional
     from torchvision.utils import draw_segmentation_masks, make_grid
 
     image = run.put(torch.randint(0, 256, (3, 16, 16), dtype=torch.uint8))
-    return [
-        functional.equalize(image), functional.posterize(image, 3),
-        functional.solarize(image, 128.0),
-        functional.invert(image), functional.to_dtype(image, torch.float32, scale=True),
-        make_grid(image[None].repeat(3, 1, 1, 1)),
-        draw_segmentation_masks(
-            image, run.put(torch.rand(2, 16, 16) > 0.5), colors=["red", "blue"]
-        ),
-    ]  # fmt: skip
+    masks = run.put(torch.rand(2, 16, 16) > 0.5)
+
+    def apply(image: torch.Tensor) -> list[torch.Tensor]:
+        return [
+            functional.equalize(image), functional.posterize(image, 3),
+            functional.solarize(image, 128.0), functional.invert(image),
+            functional.to_dtype(image, torch.float32, scale=True),
+            make_grid(image[None].repeat(3, 1, 1, 1)),
+        ]  # fmt: skip
+
+    drawn = draw_segmentation_masks(image, masks, colors=["red", "blue"])
+    return run.compiled(apply)(image), drawn
 
 
 @case("torchvision", modes=EAGER)

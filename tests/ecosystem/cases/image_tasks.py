@@ -20,7 +20,7 @@ def _boxes(count: int, size: float = 30) -> torch.Tensor:
     return torch.cat([corners.amin(1), corners.amax(1) + 1], dim=1)
 
 
-@case("monai", modes=EAGER)
+@case("monai")
 def swin_unetr(run: Run) -> Any:
     from monai.networks.nets import SwinUNETR
 
@@ -31,7 +31,7 @@ def swin_unetr(run: Run) -> Any:
     return run.evaluate(model, [torch.randn(1, 1, 64, 64)])
 
 
-@case("monai", modes=EAGER)
+@case("monai")
 def residual_network(run: Run) -> Any:
     from monai.networks.nets import SegResNet
 
@@ -46,7 +46,7 @@ def residual_network(run: Run) -> Any:
     return run.train(model, [torch.randn(1, 1, 8, 8, 8)], steps=1)
 
 
-@case("monai", modes=EAGER)
+@case("monai")
 def medical_metrics(run: Run) -> Any:
     from monai.metrics import DiceMetric, MeanIoU, compute_roc_auc
     from monai.networks.utils import one_hot
@@ -54,14 +54,15 @@ def medical_metrics(run: Run) -> Any:
     labels = run.put([torch.randint(0, 2, (2, 1, 6, 6)) for _ in range(2)])
     a, b = (one_hot(label, 2) for label in labels)
     scores, target = run.put([torch.rand(12), torch.randint(0, 2, (12,))])
-    return DiceMetric()(a, b), MeanIoU()(a, b), compute_roc_auc(scores, target)
+    dice, overlap = run.compiled(DiceMetric()), run.compiled(MeanIoU())
+    return dice(a, b), overlap(a, b), compute_roc_auc(scores, target)
 
 
-@case("monai", modes=EAGER)
+@case("monai")
 def sliding_window(run: Run) -> Any:
     from monai.inferers import sliding_window_inference
 
-    layer = run.put(torch.nn.Conv2d(1, 2, 3, padding=1))
+    layer = run.compiled(run.put(torch.nn.Conv2d(1, 2, 3, padding=1)))
     image = run.put(torch.randn(1, 1, 12, 12))
     with torch.no_grad():
         return sliding_window_inference(image, (8, 8), 2, layer, overlap=0.5, mode="gaussian")
@@ -79,7 +80,7 @@ def volume_transforms(run: Run) -> Any:
     return transforms.Compose(steps)(volume).as_tensor()
 
 
-@case("monai", modes=EAGER)
+@case("monai")
 def registration_losses(run: Run) -> Any:
     from monai.losses import (
         BendingEnergyLoss,
@@ -90,10 +91,15 @@ def registration_losses(run: Run) -> Any:
 
     a, b = run.put([torch.rand(1, 1, 12, 12), torch.rand(1, 1, 12, 12)])
     a.requires_grad_()
-    values = [
-        LocalNormalizedCrossCorrelationLoss(spatial_dims=2)(a, b), SSIMLoss(spatial_dims=2)(a, b),
-        TverskyLoss()(a, b), BendingEnergyLoss()(a.repeat(1, 2, 1, 1)),
+    kinds = [
+        LocalNormalizedCrossCorrelationLoss(spatial_dims=2), SSIMLoss(spatial_dims=2), TverskyLoss()
     ]  # fmt: skip
+    energy = BendingEnergyLoss()
+
+    def apply(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
+        return [*(kind(a, b) for kind in kinds), energy(a.repeat(1, 2, 1, 1))]
+
+    values = run.compiled(apply)(a, b)
     return values, torch.autograd.grad(sum(values), a)
 
 
@@ -106,17 +112,17 @@ def _segmented(run: Run, kind: str, **settings: Any) -> Any:
     return run.evaluate(model, [torch.randn(_LARGE_IMAGES)])
 
 
-@case("segmentation_models_pytorch", modes=EAGER)
+@case("segmentation_models_pytorch")
 def fpn(run: Run) -> Any:
     return _segmented(run, "FPN", decoder_pyramid_channels=8, decoder_segmentation_channels=32)
 
 
-@case("segmentation_models_pytorch", modes=EAGER)
+@case("segmentation_models_pytorch")
 def link_net(run: Run) -> Any:
     return _segmented(run, "Linknet", encoder_depth=3)
 
 
-@case("segmentation_models_pytorch", modes=EAGER)
+@case("segmentation_models_pytorch")
 def segmentation_losses(run: Run) -> Any:
     from segmentation_models_pytorch import losses
 
@@ -126,21 +132,22 @@ def segmentation_losses(run: Run) -> Any:
         losses.JaccardLoss("multiclass"), losses.TverskyLoss("multiclass"),
         losses.LovaszLoss("multiclass"), losses.SoftCrossEntropyLoss(smooth_factor=0.1),
     ]  # fmt: skip
-    values = [kind(scores, target) for kind in kinds]
+    values = run.compiled(lambda scores: [kind(scores, target) for kind in kinds])(scores)
     return values, torch.autograd.grad(sum(values), scores)
 
 
-@case("segmentation_models_pytorch", modes=EAGER)
+@case("segmentation_models_pytorch")
 def segmentation_metrics(run: Run) -> Any:
     from segmentation_models_pytorch import metrics
 
     a, b = run.put([torch.randint(0, 3, (2, 6, 6)), torch.randint(0, 3, (2, 6, 6))])
+    # Not get_stats: AOTAutograd cannot trace inference mode, on any device.
     counts = metrics.get_stats(a, b, mode="multiclass", num_classes=3)
     kinds = (metrics.iou_score, metrics.f1_score, metrics.balanced_accuracy)
-    return counts, [kind(*counts, reduction="macro") for kind in kinds]
+    return counts, [run.compiled(kind)(*counts, reduction="macro") for kind in kinds]
 
 
-@case("ultralytics", modes=EAGER)
+@case("ultralytics")
 def attention_blocks(run: Run) -> Any:
     from ultralytics.nn.modules import C2PSA, C3k2, Conv, DWConv
 
@@ -172,7 +179,7 @@ def convolutional_transformer(run: Run) -> Any:
     return run.train(model, [torch.randn(2, 3, 16, 16)], steps=1)
 
 
-@case("vit_pytorch", modes=EAGER)
+@case("vit_pytorch")
 def cross_attention_scales(run: Run) -> Any:
     from vit_pytorch.cross_vit import CrossViT
 
@@ -185,7 +192,7 @@ def cross_attention_scales(run: Run) -> Any:
     return run.train(model, [torch.randn(2, 3, 16, 16)], steps=1)
 
 
-@case("vit_pytorch", modes=EAGER)
+@case("vit_pytorch")
 def distilled_vit(run: Run) -> Any:
     from vit_pytorch.distill import DistillableViT, DistillWrapper
 
@@ -194,17 +201,17 @@ def distilled_vit(run: Run) -> Any:
     )
     teacher = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(768, 4))
     model = run.put(DistillWrapper(student=student, teacher=teacher, temperature=3, alpha=0.5))
-    loss = model(*run.put([torch.randn(2, 3, 16, 16), torch.tensor([1, 3])]))
+    loss = run.compiled(model)(*run.put([torch.randn(2, 3, 16, 16), torch.tensor([1, 3])]))
     loss.backward()
     return loss, {name: p.grad for name, p in student.named_parameters()}
 
 
-@case("vector_quantize_pytorch", modes=EAGER)
+@case("vector_quantize_pytorch")
 def residual_codes(run: Run) -> Any:
     from vector_quantize_pytorch import ResidualVQ
 
     layer = run.put(ResidualVQ(dim=4, num_quantizers=2, codebook_size=8)).eval()
-    values, indices, losses = layer(run.put(torch.randn(2, 6, 4)))
+    values, indices, losses = run.compiled(layer)(run.put(torch.randn(2, 6, 4)))
     return values, indices, losses, layer.get_output_from_indices(indices)
 
 
@@ -220,17 +227,17 @@ def finite_scalars(run: Run) -> Any:
     )
 
 
-@case("vector_quantize_pytorch", modes=EAGER)
+@case("vector_quantize_pytorch")
 def lookup_free(run: Run) -> Any:
     from vector_quantize_pytorch import LFQ
 
     layer = run.put(LFQ(codebook_size=8, dim=3, entropy_loss_weight=0.1)).train()
     x = run.put(torch.randn(2, 6, 3)).requires_grad_()
-    values, indices, loss = layer(x)
+    values, indices, loss = run.compiled(layer)(x)
     return values, indices, loss, torch.autograd.grad(loss, x)
 
 
-@case("denoising_diffusion_pytorch", modes=EAGER)
+@case("denoising_diffusion_pytorch")
 def denoising_loss(run: Run) -> Any:
     from denoising_diffusion_pytorch import GaussianDiffusion, Unet
 
@@ -238,16 +245,16 @@ def denoising_loss(run: Run) -> Any:
     model = run.put(GaussianDiffusion(network, image_size=8, timesteps=10, sampling_timesteps=2))
     images, noise = run.put([torch.rand(2, 3, 8, 8), torch.randn(2, 3, 8, 8)])
     times = run.put(torch.tensor([2, 7]))
-    loss = model.p_losses(images, times, noise=noise)
+    loss = run.compiled(model.p_losses)(images, times, noise=noise)
     loss.backward()
     return (
         loss,
-        model.q_sample(images, times, noise),
-        model.predict_noise_from_start(images, times, noise),
+        run.compiled(model.q_sample)(images, times, noise),
+        run.compiled(model.predict_noise_from_start)(images, times, noise),
     )
 
 
-@case("torchio", modes=EAGER)
+@case("torchio")
 def volume_patches(run: Run) -> Any:
     import torchio
 
@@ -257,14 +264,14 @@ def volume_patches(run: Run) -> Any:
     )
     sampler = torchio.GridSampler(subject, 4, 0)
     aggregator = torchio.GridAggregator(sampler)
-    layer = run.put(torch.nn.Conv3d(1, 2, 1))
+    layer = run.compiled(run.put(torch.nn.Conv3d(1, 2, 1)))
     for batch in torchio.SubjectsLoader(sampler, batch_size=4):
         output = layer(run.put(batch["image"][torchio.DATA]))
         aggregator.add_batch(output.detach().cpu(), batch[torchio.LOCATION])
     return aggregator.get_output_tensor()
 
 
-@case("lpips", modes=EAGER)
+@case("lpips")
 def perceptual_gradient(run: Run) -> Any:
     import lpips
 
@@ -272,30 +279,31 @@ def perceptual_gradient(run: Run) -> Any:
     metric = run.put(metric).eval()
     a, b = run.put([torch.rand(1, 3, 64, 64), torch.rand(1, 3, 64, 64)])
     a.requires_grad_()
-    distance = metric(a, b)
+    distance = run.compiled(metric)(a, b)
     return distance, torch.autograd.grad(distance.mean(), a)
 
 
-@case("piq", modes=EAGER)
+@case("piq")
 def similarity_indices(run: Run) -> Any:
     import piq
 
     a, b = run.put([torch.rand(1, 3, 64, 64), torch.rand(1, 3, 64, 64)])
     kinds = (piq.fsim, piq.vsi, piq.vif_p, piq.mdsi, piq.haarpsi, piq.srsim)
-    return [kind(a, b, data_range=1.0) for kind in kinds]
+    return [run.compiled(kind)(a, b, data_range=1.0) for kind in kinds]
 
 
-@case("pytorch_msssim", modes=EAGER)
+@case("pytorch_msssim")
 def several_scales(run: Run) -> Any:
     from pytorch_msssim import ms_ssim
 
     a, b = run.put([torch.rand(1, 3, 40, 40), torch.rand(1, 3, 40, 40)])
     a.requires_grad_()
-    value = ms_ssim(a, b, data_range=1.0, win_size=3, weights=[0.4, 0.3, 0.3])
+    score = run.compiled(ms_ssim)
+    value = score(a, b, data_range=1.0, win_size=3, weights=[0.4, 0.3, 0.3])
     return value, torch.autograd.grad(value, a)
 
 
-@case("open_clip_torch", modes=EAGER)
+@case("open_clip_torch")
 def coca(run: Run) -> Any:
     from open_clip.coca_model import CoCa, MultimodalCfg
     from open_clip.model import CLIPTextCfg, CLIPVisionCfg
@@ -314,7 +322,7 @@ def coca(run: Run) -> Any:
     return run.evaluate(model, [torch.randn(2, 3, 16, 16), torch.randint(1, 32, (2, 6))])
 
 
-@case("open_clip_torch", modes=EAGER)
+@case("open_clip_torch")
 def sigmoid_loss(run: Run) -> Any:
     from open_clip.loss import SigLipLoss
 
@@ -322,5 +330,5 @@ def sigmoid_loss(run: Run) -> Any:
     a, b = run.put(features)
     scale, bias = run.put([torch.tensor(10.0), torch.tensor(-10.0)])
     a.requires_grad_()
-    loss = SigLipLoss()(a, b, scale, bias)
+    loss = run.compiled(SigLipLoss())(a, b, scale, bias)
     return loss, torch.autograd.grad(loss, a)

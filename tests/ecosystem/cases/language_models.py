@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from tests.ecosystem.case import EAGER, Run, case
+from tests.ecosystem.case import Run, case
 
 _SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 32}
 _TOKENS = (2, 7)
@@ -51,7 +51,7 @@ def bert(run: Run) -> Any:
     return _train(run, BertForMaskedLM(BertConfig(**_SIZES, intermediate_size=32)))
 
 
-@case("transformers", modes=EAGER)
+@case("transformers")
 def mixtral(run: Run) -> Any:
     from transformers import MixtralConfig, MixtralForCausalLM
 
@@ -72,9 +72,10 @@ def t5(run: Run) -> Any:
     return _train(run, T5ForConditionalGeneration(settings))
 
 
-@case("transformers", modes=EAGER)
+@case("transformers")
 def generate(run: Run) -> Any:
     model = run.put(_llama(eos_token_id=None)).eval()
+    model.forward = run.compiled(model.forward)
     return model.generate(run.put(_tokens()), max_new_tokens=4, do_sample=False, pad_token_id=0)
 
 
@@ -89,7 +90,7 @@ def vit(run: Run) -> Any:
     return run.train(model, inputs, loss=lambda output: output.loss)
 
 
-@case("transformers", modes=EAGER)
+@case("transformers")
 def saved_and_loaded(run: Run) -> Any:
     from transformers import LlamaForCausalLM
 
@@ -97,7 +98,7 @@ def saved_and_loaded(run: Run) -> Any:
     with tempfile.TemporaryDirectory() as directory:
         model.save_pretrained(directory)
         loaded = LlamaForCausalLM.from_pretrained(directory, device_map={"": run.device})
-    return loaded(run.put(_tokens())).logits
+    return run.compiled(loaded)(run.put(_tokens())).logits
 
 
 @case("peft")
@@ -108,7 +109,7 @@ def lora(run: Run) -> Any:
     return _train(run, peft.get_peft_model(_llama(), settings))
 
 
-@case("peft", modes=EAGER)
+@case("peft")
 def ia3(run: Run) -> Any:
     import peft
 
@@ -118,16 +119,16 @@ def ia3(run: Run) -> Any:
     return _train(run, peft.get_peft_model(_llama(), settings))
 
 
-@case("peft", modes=EAGER)
+@case("peft")
 def merged(run: Run) -> Any:
     import peft
 
     settings = peft.LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False)
     model = run.put(peft.get_peft_model(_llama(), settings))
-    return model.merge_and_unload()(run.put(_tokens())).logits
+    return run.compiled(model.merge_and_unload())(run.put(_tokens())).logits
 
 
-@case("sentence_transformers", modes=EAGER)
+@case("sentence_transformers")
 def pooled(run: Run) -> Any:
     from sentence_transformers.sentence_transformer.modules import Pooling
 
@@ -135,17 +136,19 @@ def pooled(run: Run) -> Any:
         "token_embeddings": torch.randn(2, 5, 8),
         "attention_mask": torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]]),
     }
-    return Pooling(8, pooling_mode="mean")(run.put(features))["sentence_embedding"]
+    layer = run.compiled(Pooling(8, pooling_mode="mean"))
+    return layer(run.put(features))["sentence_embedding"]
 
 
-@case("sentence_transformers", modes=EAGER)
+@case("sentence_transformers")
 def similarity(run: Run) -> Any:
     from sentence_transformers import util
 
     a, b = run.put([torch.randn(4, 8), torch.randn(6, 8)])
     hits = util.semantic_search(a, b, top_k=2)
     places = torch.tensor([[hit["corpus_id"] for hit in row] for row in hits])
-    return [util.cos_sim(a, b), util.dot_score(a, b), places]
+    cosine, product = run.compiled(util.cos_sim), run.compiled(util.dot_score)
+    return [cosine(a, b), product(a, b), places]
 
 
 @case("x_transformers")
@@ -210,16 +213,17 @@ def mamba(run: Run) -> Any:
     return run.train(Mamba(MambaConfig(d_model=8, n_layers=1, d_state=4)), [torch.randn(2, 8, 8)])
 
 
-@case("ema_pytorch", modes=EAGER)
+@case("ema_pytorch")
 def average(run: Run) -> Any:
     from ema_pytorch import EMA
 
     model = run.put(torch.nn.Linear(4, 3))
     ema = EMA(model, beta=0.9, update_after_step=0, update_every=1)
+    update = run.compiled(ema.update)
     for _ in range(3):
         with torch.no_grad():
             model.weight.add_(0.5)
-        ema.update()
+        update()
     return dict(ema.ema_model.named_parameters())
 
 
@@ -228,4 +232,11 @@ def lion(run: Run) -> Any:
     from lion_pytorch import Lion
 
     model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
-    return run.train(model, [torch.randn(5, 4)], optimizer=lambda p: Lion(p, lr=1e-3))
+    model, inputs = run.put([model, torch.randn(5, 4)])
+    optimizer = Lion(model.parameters(), lr=1e-3)
+    step = run.compiled(optimizer.step)
+    for _ in range(2):
+        optimizer.zero_grad()
+        model(inputs).square().mean().backward()
+        step()
+    return dict(model.named_parameters())

@@ -33,7 +33,7 @@ def _accelerator_name(run: Run) -> str:
     return "cpu" if run.device.type == "cpu" else "auto"
 
 
-@case("lightning", modes=EAGER)
+@case("lightning")
 def validated(run: Run) -> Any:
     import lightning
     import torchmetrics
@@ -66,8 +66,9 @@ def validated(run: Run) -> Any:
         enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
         callbacks=[EarlyStopping("error")], gradient_clip_val=0.5, accumulate_grad_batches=2,
     )  # fmt: skip
-    trainer.fit(module, batches, batches)
-    return dict(trainer.callback_metrics), trainer.predict(module, batches)
+    compiled = run.compiled(module)
+    trainer.fit(compiled, batches, batches)
+    return dict(trainer.callback_metrics), trainer.predict(compiled, batches)
 
 
 @case("lightning", modes=EAGER)
@@ -99,12 +100,12 @@ def manual_optimization(run: Run) -> Any:
     return dict(module.named_parameters())
 
 
-@case("lightning", modes=EAGER)
+@case("lightning")
 def bfloat16_fabric(run: Run) -> Any:
     import lightning
 
     fabric = lightning.Fabric(accelerator=_accelerator_name(run), devices=1, precision="bf16-true")
-    model: Any = torch.nn.Linear(4, 1)
+    model: Any = run.compiled(torch.nn.Linear(4, 1))
     optimizer: Any = torch.optim.SGD(model.parameters(), 0.1)
     model, optimizer = fabric.setup(model, optimizer)
     state = {"model": model, "optimizer": optimizer}
@@ -142,7 +143,7 @@ def accumulated_gradients(run: Run) -> Any:
     return dict(model.named_parameters()), accelerator.gather(model[0].bias.detach())
 
 
-@case("accelerate", modes=EAGER)
+@case("accelerate")
 def saved_state(run: Run) -> Any:
     import accelerate
     from accelerate.state import AcceleratorState, GradientState, PartialState
@@ -150,7 +151,8 @@ def saved_state(run: Run) -> Any:
     for state in (AcceleratorState, GradientState, PartialState):
         state._reset_state()
     accelerator = accelerate.Accelerator(cpu=run.device.type == "cpu")
-    model: Any = _mlp(4, 8, 1)
+    network = _mlp(4, 8, 1)
+    model: Any = run.compiled(network)
     optimizer: Any = torch.optim.Adam(model.parameters(), 0.1)
     model, optimizer = accelerator.prepare(model, optimizer)
     inputs = torch.randn(3, 4).to(accelerator.device)
@@ -161,9 +163,9 @@ def saved_state(run: Run) -> Any:
             optimizer.step()
             accelerator.save_state(directory)
         with torch.no_grad():
-            model[0].weight.zero_()
+            network[0].weight.zero_()
         accelerator.load_state(directory)
-    return dict(model.named_parameters()), accelerator.unwrap_model(model)(inputs)
+    return list(model.parameters()), accelerator.unwrap_model(model)(inputs)
 
 
 @case("accelerate", modes=EAGER)
@@ -177,7 +179,7 @@ def offloaded_to_disk(run: Run) -> Any:
             return model(run.put(torch.ones(3, 4)))
 
 
-@case("skorch", modes=EAGER)
+@case("skorch")
 def classifier(run: Run) -> Any:
     import numpy
     import skorch
@@ -185,8 +187,8 @@ def classifier(run: Run) -> Any:
     inputs = torch.randn(8, 4).numpy()
     labels = (inputs.sum(1) > 0).astype(numpy.int64)
     net = skorch.NeuralNetClassifier(
-        _mlp(4, 8, 2), criterion=torch.nn.CrossEntropyLoss, max_epochs=2, lr=0.1, verbose=0,
-        device=str(run.device), train_split=None, iterator_train__shuffle=False,
+        run.compiled(_mlp(4, 8, 2)), criterion=torch.nn.CrossEntropyLoss, max_epochs=2, lr=0.1,
+        device=str(run.device), train_split=None, iterator_train__shuffle=False, verbose=0,
         callbacks=[skorch.callbacks.GradientNormClipping(0.5)],
     )  # fmt: skip
     net.fit(inputs, labels)
@@ -196,7 +198,7 @@ def classifier(run: Run) -> Any:
     return torch.from_numpy(net.predict_proba(inputs)), net.score(inputs, labels)
 
 
-@case("fastai", modes=EAGER)
+@case("fastai")
 def one_cycle(run: Run) -> Any:
     from fastai.callback import progress, schedule  # noqa: F401 - they add methods
     from fastai.data.core import DataLoaders
@@ -207,16 +209,15 @@ def one_cycle(run: Run) -> Any:
     loaders = DataLoaders(
         *(DataLoader(_data(), bs=4, num_workers=0) for _ in range(2)), device=run.device
     )
-    learn = Learner(
-        loaders, run.put(_mlp(4, 8, 1)), loss_func=torch.nn.MSELoss(), metrics=[mse], lr=0.1
-    )
+    model = run.compiled(run.put(_mlp(4, 8, 1)))
+    learn = Learner(loaders, model, loss_func=torch.nn.MSELoss(), metrics=[mse], lr=0.1)
     with contextlib.redirect_stdout(io.StringIO()), learn.no_bar(), learn.no_logging():
         learn.fit_one_cycle(2)
         predictions, _ = learn.get_preds()
-    return dict(learn.model.named_parameters()), predictions
+    return list(learn.model.parameters()), predictions
 
 
-@case("fastai", modes=EAGER)
+@case("fastai")
 def fastai_layers(run: Run) -> Any:
     from fastai.layers import ConvLayer, PixelShuffle_ICNR, SelfAttention
 
@@ -254,25 +255,26 @@ def packed(run: Run) -> Any:
     return run.compiled(apply)(a, b)
 
 
-@case("entmax", modes=EAGER)
+@case("entmax")
 def entmax_losses(run: Run) -> Any:
     from entmax import Entmax15Loss, SparsemaxLoss, entmax_bisect
 
     x, labels = run.put([torch.randn(3, 6), torch.randint(0, 6, (3,))])
     x.requires_grad_()
+    # Dynamo cannot trace the losses, on any device: their autograd functions call `super()`.
     values = [SparsemaxLoss()(x, labels), Entmax15Loss()(x, labels)]
-    values.append(entmax_bisect(x, alpha=1.3)[:, 0].sum())
+    values.append(run.compiled(entmax_bisect)(x, alpha=1.3)[:, 0].sum())
     return values, torch.autograd.grad(sum(values), x)
 
 
-@case("pytorch_crf", modes=EAGER)
+@case("pytorch_crf")
 def masked_crf(run: Run) -> Any:
     from torchcrf import CRF
 
     layer = run.put(CRF(3))
     scores, tags = run.put([torch.randn(5, 2, 3), torch.randint(0, 3, (5, 2))])
     mask = run.put(torch.tensor([[1, 1], [1, 1], [1, 1], [1, 0], [1, 0]]).bool())
-    likelihood = layer(scores, tags, mask=mask, reduction="token_mean")
+    likelihood = run.compiled(layer)(scores, tags, mask=mask, reduction="token_mean")
     likelihood.backward()
     return (
         likelihood,
@@ -282,7 +284,7 @@ def masked_crf(run: Run) -> Any:
     )
 
 
-@case("pytorch_tabnet", modes=EAGER)
+@case("pytorch_tabnet")
 def pretrained_tabnet(run: Run) -> Any:
     from pytorch_tabnet.metrics import UnsupervisedLoss
     from pytorch_tabnet.sparsemax import Entmax15, Sparsemax
@@ -292,9 +294,14 @@ def pretrained_tabnet(run: Run) -> Any:
     mask = run.put((torch.rand(4, 6) > 0.5).float())
     decoder = run.put(TabNetDecoder(6, n_d=4, n_steps=2, momentum=0.1))
     steps = run.put([torch.randn(4, 4), torch.randn(4, 4)])
-    return [
-        UnsupervisedLoss(x, other, mask), Sparsemax(dim=-1)(x), Entmax15(dim=-1)(x), decoder(steps)
-    ]  # fmt: skip
+    layers = (Sparsemax(dim=-1), Entmax15(dim=-1))
+
+    def apply(x: torch.Tensor, steps: list[torch.Tensor]) -> list[torch.Tensor]:
+        return [
+            UnsupervisedLoss(x, other, mask), *(layer(x) for layer in layers), decoder(steps)
+        ]  # fmt: skip
+
+    return run.compiled(apply)(x, steps)
 
 
 @case("rtdl_num_embeddings")
@@ -329,7 +336,7 @@ def memory_mapped(run: Run) -> Any:
         return TensorDict.load_memmap(directory).to(run.device).to_dict()
 
 
-@case("tensordict", modes=EAGER)
+@case("tensordict")
 def functional_parameters(run: Run) -> Any:
     from tensordict import TensorDict
 
@@ -343,19 +350,20 @@ def functional_parameters(run: Run) -> Any:
             output: torch.Tensor = model(x)
             return output
 
-    return torch.vmap(call)(stacked)
+    return run.compiled(torch.vmap(call))(stacked)
 
 
-@case("tensordict", modes=EAGER)
+@case("tensordict")
 def padded_sequences(run: Run) -> Any:
     from tensordict import TensorDict, pad_sequence
 
     rows = [TensorDict({"x": torch.randn(n, 2)}, batch_size=[n]) for n in (2, 3)]
     padded = pad_sequence([row.to(run.device) for row in rows])
-    return padded.to_dict(), padded.apply(torch.exp).flatten_keys(".").to_dict()
+    applied = run.compiled(lambda data: data.apply(torch.exp).flatten_keys("."))(padded)
+    return padded.to_dict(), applied.to_dict()
 
 
-@case("torchrl", modes=EAGER)
+@case("torchrl")
 def policy_gradient_loss(run: Run) -> Any:
     from tensordict import TensorDict
     from tensordict.nn import NormalParamExtractor, TensorDictModule
@@ -376,7 +384,7 @@ def policy_gradient_loss(run: Run) -> Any:
         "action_log_prob": torch.zeros(5), "sample_log_prob": torch.zeros(5),
         "advantage": torch.randn(5, 1), "value_target": torch.randn(5, 1),
     }, batch_size=[5]).to(run.device)  # fmt: skip
-    values = loss(data)
+    values = run.compiled(loss)(data)
     (values["loss_objective"] + values["loss_critic"].sum()).backward()
     return (
         values["loss_objective"],
@@ -385,7 +393,7 @@ def policy_gradient_loss(run: Run) -> Any:
     )
 
 
-@case("torchrl", modes=EAGER)
+@case("torchrl")
 def q_learning_loss(run: Run) -> Any:
     from tensordict import TensorDict
     from torchrl.modules import MLP, QValueActor
@@ -405,14 +413,14 @@ def q_learning_loss(run: Run) -> Any:
         {"observation": torch.randn(5, 3), "action": torch.randint(0, 2, (5,)), "next": after},
         batch_size=[5],
     ).to(run.device)
-    value = loss(data)["loss"]
+    value = run.compiled(loss)(data)["loss"]
     value.backward()
     gradients = [p.grad for p in loss.parameters() if p.grad is not None]
     target.step()
     return value, gradients
 
 
-@case("torchrl", modes=EAGER)
+@case("torchrl")
 def environment_transforms(run: Run) -> Any:
     from tensordict import TensorDict
     from torchrl.envs import transforms
@@ -427,10 +435,10 @@ def environment_transforms(run: Run) -> Any:
     data = TensorDict(
         {"observation": torch.randn(5, 3), "reward": torch.randn(5, 1).double()}, batch_size=[5]
     )
-    return run.put(steps)(data.to(run.device)).to_dict()
+    return run.compiled(run.put(steps))(data.to(run.device)).to_dict()
 
 
-@case("stable_baselines3", modes=EAGER)
+@case("stable_baselines3")
 def q_network(run: Run) -> Any:
     import numpy
     from gymnasium import spaces
@@ -444,27 +452,31 @@ def q_network(run: Run) -> Any:
     images = run.put(NatureCNN(spaces.Box(0, 255, (1, 36, 36), numpy.uint8), 8))
     observations = run.put(torch.randn(5, 3))
     return (
-        model.q_net(observations),
-        model._predict(observations),
-        images(run.put(torch.rand(2, 1, 36, 36))),
+        run.compiled(model.q_net)(observations),
+        run.compiled(model._predict)(observations),
+        run.compiled(images)(run.put(torch.rand(2, 1, 36, 36))),
     )
 
 
-@case("stable_baselines3", modes=EAGER)
+@case("stable_baselines3")
 def action_distributions(run: Run) -> Any:
     from stable_baselines3.common import distributions
 
     mean, spread = run.put([torch.randn(4, 3), torch.zeros(3)])
     actions = run.put(torch.rand(4, 3) * 0.8)
-    kinds = [
-        distributions.DiagGaussianDistribution(3).proba_distribution(mean, spread),
-        distributions.SquashedDiagGaussianDistribution(3).proba_distribution(mean, spread),
-    ]
-    categories = distributions.MultiCategoricalDistribution([2, 1]).proba_distribution(mean)
-    return [
-        *(kind.log_prob(actions) for kind in kinds), categories.mode(), categories.entropy(),
-        distributions.kl_divergence(kinds[0], kinds[0]),
-    ]  # fmt: skip
+
+    def apply(mean: torch.Tensor, spread: torch.Tensor, actions: torch.Tensor) -> Any:
+        kinds = [
+            distributions.DiagGaussianDistribution(3).proba_distribution(mean, spread),
+            distributions.SquashedDiagGaussianDistribution(3).proba_distribution(mean, spread),
+        ]
+        categories = distributions.MultiCategoricalDistribution([2, 1]).proba_distribution(mean)
+        return [
+            *(kind.log_prob(actions) for kind in kinds), categories.mode(), categories.entropy(),
+            distributions.kl_divergence(kinds[0], kinds[0]),
+        ]  # fmt: skip
+
+    return run.compiled(apply)(mean, spread, actions)
 
 
 @case("torchdata", modes=EAGER)
@@ -503,7 +515,7 @@ def convolution_summary(run: Run) -> Any:
     return [info.total_params, info.total_mult_adds, info.total_output_bytes, info.trainable_params]
 
 
-@case("local_attention", modes=EAGER)
+@case("local_attention")
 def dynamic_positions(run: Run) -> Any:
     from local_attention.local_attention import LocalAttention
 
@@ -514,7 +526,7 @@ def dynamic_positions(run: Run) -> Any:
     return run.evaluate(layer, [torch.randn(2, 7, 8) for _ in range(3)])
 
 
-@case("nystrom_attention", modes=EAGER)
+@case("nystrom_attention")
 def nystromformer(run: Run) -> Any:
     from nystrom_attention import Nystromformer
 

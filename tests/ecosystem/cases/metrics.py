@@ -15,7 +15,7 @@ def _boxes(count: int) -> torch.Tensor:
     return torch.cat([corners.amin(1), corners.amax(1) + 1], dim=1)
 
 
-@case("torchmetrics", modes=EAGER)
+@case("torchmetrics")
 def binary_curves(run: Run) -> Any:
     import torchmetrics.classification as metrics
 
@@ -24,10 +24,10 @@ def binary_curves(run: Run) -> Any:
         metrics.BinaryROC, metrics.BinaryPrecisionRecallCurve, metrics.BinaryAveragePrecision,
         metrics.BinaryCalibrationError, metrics.BinaryMatthewsCorrCoef, metrics.BinaryCohenKappa,
     )  # fmt: skip
-    return [run.put(kind())(scores, target) for kind in kinds]
+    return [run.compiled(run.put(kind()))(scores, target) for kind in kinds]
 
 
-@case("torchmetrics", modes=EAGER)
+@case("torchmetrics")
 def multilabel(run: Run) -> Any:
     import torchmetrics.classification as metrics
 
@@ -36,10 +36,10 @@ def multilabel(run: Run) -> Any:
         metrics.MultilabelF1Score, metrics.MultilabelJaccardIndex, metrics.MultilabelRankingLoss,
         metrics.MultilabelCoverageError, metrics.MultilabelExactMatch,
     )  # fmt: skip
-    return [run.put(kind(num_labels=4))(scores, target) for kind in kinds]
+    return [run.compiled(run.put(kind(num_labels=4)))(scores, target) for kind in kinds]
 
 
-@case("torchmetrics", modes=EAGER)
+@case("torchmetrics")
 def errors(run: Run) -> Any:
     import torchmetrics.regression as metrics
 
@@ -49,10 +49,10 @@ def errors(run: Run) -> Any:
         metrics.MeanAbsolutePercentageError, metrics.TweedieDevianceScore, metrics.LogCoshError,
         metrics.MeanSquaredLogError,
     )  # fmt: skip
-    return [run.put(kind())(a, b) for kind in kinds]
+    return [run.compiled(run.put(kind()))(a, b) for kind in kinds]
 
 
-@case("torchmetrics", modes=EAGER)
+@case("torchmetrics")
 def image_quality(run: Run) -> Any:
     from torchmetrics import image
 
@@ -61,11 +61,14 @@ def image_quality(run: Run) -> Any:
         image.UniversalImageQualityIndex, image.SpectralAngleMapper, image.TotalVariation,
         image.ErrorRelativeGlobalDimensionlessSynthesis, image.SpectralDistortionIndex,
     )  # fmt: skip
-    metrics = [run.put(kind()) for kind in kinds]
-    return [metric(a) if "Variation" in str(metric) else metric(a, b) for metric in metrics]
+    metrics = [run.compiled(run.put(kind())) for kind in kinds]
+    return [
+        metric(a) if kind is image.TotalVariation else metric(a, b)
+        for kind, metric in zip(kinds, metrics, strict=True)
+    ]
 
 
-@case("torchmetrics", modes=EAGER)
+@case("torchmetrics")
 def audio_quality(run: Run) -> Any:
     from torchmetrics import audio
 
@@ -75,7 +78,8 @@ def audio_quality(run: Run) -> Any:
         audio.ScaleInvariantSignalNoiseRatio,
     )  # fmt: skip
     separated = audio.PermutationInvariantTraining(_signal_noise_ratio, eval_func="max")
-    return [run.put(kind())(a, b) for kind in kinds], run.put(separated)(a[None], b[None])
+    ratios = [run.compiled(run.put(kind()))(a, b) for kind in kinds]
+    return ratios, run.compiled(run.put(separated))(a[None], b[None])
 
 
 def _signal_noise_ratio(prediction: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -85,7 +89,7 @@ def _signal_noise_ratio(prediction: torch.Tensor, target: torch.Tensor) -> torch
     return ratio
 
 
-@case("torchmetrics", modes=EAGER)
+@case("torchmetrics")
 def detection(run: Run) -> Any:
     from torchmetrics.detection import (
         CompleteIntersectionOverUnion,
@@ -97,10 +101,10 @@ def detection(run: Run) -> Any:
     predicted = [run.put({"boxes": _boxes(3), "scores": torch.rand(3), "labels": labels})]
     target = [run.put({"boxes": _boxes(3), "labels": labels})]
     kinds = (IntersectionOverUnion, GeneralizedIntersectionOverUnion, CompleteIntersectionOverUnion)
-    return [run.put(kind())(predicted, target) for kind in kinds]
+    return [run.compiled(run.put(kind()))(predicted, target) for kind in kinds]
 
 
-@case("torchmetrics", modes=EAGER)
+@case("torchmetrics")
 def clusters(run: Run) -> Any:
     from torchmetrics import clustering
 
@@ -113,29 +117,31 @@ def clusters(run: Run) -> Any:
     )  # fmt: skip
     inner = (clustering.CalinskiHarabaszScore, clustering.DaviesBouldinScore)
     return (
-        [run.put(kind())(a, b) for kind in kinds], [run.put(kind())(points, a) for kind in inner]
-    )  # fmt: skip
+        [run.compiled(run.put(kind()))(a, b) for kind in kinds],
+        [run.compiled(run.put(kind()))(points, a) for kind in inner],
+    )
 
 
-@case("torchmetrics", modes=EAGER)
+@case("torchmetrics")
 def nominal_association(run: Run) -> Any:
     from torchmetrics import nominal
 
     a, b = run.put([torch.randint(0, 3, (30,)), torch.randint(0, 3, (30,))])
     kinds = (nominal.CramersV, nominal.TheilsU, nominal.TschuprowsT)
-    return [run.put(kind(num_classes=3))(a, b) for kind in kinds]
+    return [run.compiled(run.put(kind(num_classes=3)))(a, b) for kind in kinds]
 
 
-@case("torchmetrics", modes=EAGER)
+@case("torchmetrics")
 def segmentation(run: Run) -> Any:
     from torchmetrics.segmentation import GeneralizedDiceScore, MeanIoU
 
     a, b = run.put([torch.randint(0, 3, (2, 8, 8)), torch.randint(0, 3, (2, 8, 8))])
     kinds = (MeanIoU, GeneralizedDiceScore)
-    return [run.put(kind(num_classes=3, input_format="index"))(a, b) for kind in kinds]
+    metrics = [run.put(kind(num_classes=3, input_format="index")) for kind in kinds]
+    return [run.compiled(metric)(a, b) for metric in metrics]
 
 
-@case("torchmetrics", modes=EAGER)
+@case("torchmetrics")
 def retrieval(run: Run) -> Any:
     from torchmetrics import retrieval as metrics
 
@@ -145,7 +151,8 @@ def retrieval(run: Run) -> Any:
         metrics.RetrievalNormalizedDCG, metrics.RetrievalMRR, metrics.RetrievalPrecision,
         metrics.RetrievalRecall, metrics.RetrievalHitRate, metrics.RetrievalFallOut,
     )  # fmt: skip
-    return [run.put(kind())(ranks, relevant, indexes=queries) for kind in kinds]
+    metrics = [run.compiled(run.put(kind())) for kind in kinds]
+    return [metric(ranks, relevant, indexes=queries) for metric in metrics]
 
 
 @case("torchmetrics", modes=EAGER)
@@ -159,7 +166,7 @@ def text_errors(run: Run) -> Any:
     return values, bleu(predicted, [[sentence] for sentence in target])
 
 
-@case("torchmetrics", modes=EAGER)
+@case("torchmetrics")
 def collection(run: Run) -> Any:
     from torchmetrics import MetricCollection
     from torchmetrics.classification import (
@@ -171,12 +178,13 @@ def collection(run: Run) -> Any:
 
     kinds = (MulticlassAccuracy, MulticlassPrecision, MulticlassRecall, MulticlassStatScores)
     metrics = run.put(MetricCollection([kind(num_classes=3) for kind in kinds]))
+    update = run.compiled(metrics.update)
     for _ in range(3):
-        metrics.update(*run.put([torch.randn(5, 3), torch.randint(0, 3, (5,))]))
+        update(*run.put([torch.randn(5, 3), torch.randint(0, 3, (5,))]))
     return metrics.compute()
 
 
-@case("torchmetrics", modes=EAGER)
+@case("torchmetrics")
 def running_aggregates(run: Run) -> Any:
     import torchmetrics
 
@@ -186,9 +194,9 @@ def running_aggregates(run: Run) -> Any:
         torchmetrics.CatMetric(), torchmetrics.RunningMean(window=2),
     ]  # fmt: skip
     for metric in metrics:
-        run.put(metric)
+        update = run.compiled(run.put(metric).update)
         for row in values:
-            metric.update(row)
+            update(row)
     return [metric.compute() for metric in metrics]
 
 
@@ -222,7 +230,7 @@ def saved_metric(run: Run) -> Any:
     return first.compute(), second.confmat
 
 
-@case("pytorch_ignite", modes=EAGER)
+@case("pytorch_ignite")
 def ignite_metrics(run: Run) -> Any:
     from ignite import metrics
 
@@ -235,18 +243,18 @@ def ignite_metrics(run: Run) -> Any:
         metrics.Loss(torch.nn.functional.cross_entropy, device=run.device),
     ]  # fmt: skip
     for metric in kinds:
-        metric.update((scores, target))
+        run.compiled(metric.update)((scores, target))
     return [metric.compute() for metric in kinds]
 
 
-@case("pytorch_ignite", modes=EAGER)
+@case("pytorch_ignite")
 def ignite_image_metrics(run: Run) -> Any:
     from ignite.metrics import PSNR, SSIM
 
     images = run.put([torch.rand(2, 3, 16, 16), torch.rand(2, 3, 16, 16)])
     kinds = [SSIM(data_range=1.0, device=run.device), PSNR(data_range=1.0, device=run.device)]
     for metric in kinds:
-        metric.update(tuple(images))
+        run.compiled(metric.update)(tuple(images))
     return [metric.compute() for metric in kinds]
 
 
@@ -271,7 +279,7 @@ def handlers(run: Run) -> Any:
     return dict(model.named_parameters()), dict(average.ema_model.named_parameters())
 
 
-@case("pytorch_metric_learning", modes=EAGER)
+@case("pytorch_metric_learning")
 def proxy_losses(run: Run) -> Any:
     from pytorch_metric_learning import losses
 
@@ -279,12 +287,12 @@ def proxy_losses(run: Run) -> Any:
     x.requires_grad_()
     kinds = (losses.ArcFaceLoss, losses.ProxyAnchorLoss, losses.CosFaceLoss, losses.SoftTripleLoss)
     layers = [run.put(kind(num_classes=4, embedding_size=4)) for kind in kinds]
-    loss = sum(layer(x, labels) for layer in layers)
+    loss = run.compiled(lambda x: sum(layer(x, labels) for layer in layers))(x)
     loss.backward()
     return loss, x.grad, [[p.grad for p in layer.parameters()] for layer in layers]
 
 
-@case("pytorch_metric_learning", modes=EAGER)
+@case("pytorch_metric_learning")
 def pair_losses(run: Run) -> Any:
     from pytorch_metric_learning import distances, losses, reducers
 
@@ -295,14 +303,14 @@ def pair_losses(run: Run) -> Any:
         losses.LiftedStructureLoss(distance=distances.LpDistance()),
         losses.ContrastiveLoss(reducer=reducers.AvgNonZeroReducer()),
     ]  # fmt: skip
-    values = [kind(x, labels) for kind in kinds]
+    values = run.compiled(lambda x: [kind(x, labels) for kind in kinds])(x)
     return values, torch.autograd.grad(sum(values), x)
 
 
-@case("pytorch_metric_learning", modes=EAGER)
+@case("pytorch_metric_learning")
 def mined_pairs(run: Run) -> Any:
     from pytorch_metric_learning import miners
 
     x, labels = run.put([torch.randn(8, 4), torch.tensor([0, 0, 1, 1, 2, 2, 3, 3])])
     kinds = (miners.MultiSimilarityMiner(), miners.TripletMarginMiner(margin=0.2))
-    return [kind(x, labels) for kind in kinds]
+    return run.compiled(lambda x: [kind(x, labels) for kind in kinds])(x)

@@ -21,7 +21,7 @@ def _mlp() -> torch.nn.Sequential:
     return torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.Tanh(), torch.nn.Linear(6, 2))
 
 
-@case("gpytorch", modes=EAGER)
+@case("gpytorch")
 def composed_kernels(run: Run) -> Any:
     from gpytorch import kernels
 
@@ -33,10 +33,11 @@ def composed_kernels(run: Run) -> Any:
         kernels.PiecewisePolynomialKernel(q=2),
         kernels.ArcKernel(kernels.RBFKernel(), ard_num_dims=2),
     ]  # fmt: skip
-    return [run.put(kind)(x).to_dense() for kind in kinds]
+    layers = run.put(kinds)
+    return run.compiled(lambda x: [layer(x).to_dense() for layer in layers])(x)
 
 
-@case("gpytorch", modes=EAGER)
+@case("gpytorch")
 def variational_gp(run: Run) -> Any:
     import gpytorch
     from gpytorch import variational
@@ -56,12 +57,13 @@ def variational_gp(run: Run) -> Any:
     # The first call initializes the variational mean with random numbers.
     model.variational_strategy.variational_params_initialized.fill_(1)
     likelihood = run.put(gpytorch.likelihoods.BernoulliLikelihood())
-    loss = -gpytorch.mlls.VariationalELBO(likelihood, model, num_data=8)(model(x), labels)
+    bound = gpytorch.mlls.VariationalELBO(likelihood, model, num_data=8)
+    loss = -run.compiled(lambda x: bound(model(x), labels))(x)
     loss.backward()
     return loss, _gradients(model), likelihood(model.eval()(x)).mean
 
 
-@case("gpytorch", modes=EAGER)
+@case("gpytorch")
 def multitask_gp(run: Run) -> Any:
     import gpytorch
 
@@ -80,12 +82,13 @@ def multitask_gp(run: Run) -> Any:
 
     likelihood = run.put(gpytorch.likelihoods.MultitaskGaussianLikelihood(num_tasks=2))
     model = run.put(Model(likelihood))
-    loss = -gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)(model(x), y)
+    likelihood_of = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
+    loss = -run.compiled(lambda x, y: likelihood_of(model(x), y))(x, y)
     loss.backward()
     return loss, _gradients(model)
 
 
-@case("gpytorch", modes=EAGER)
+@case("gpytorch")
 def noise_and_priors(run: Run) -> Any:
     import gpytorch
 
@@ -96,31 +99,40 @@ def noise_and_priors(run: Run) -> Any:
     ]  # fmt: skip
     likelihood = run.put(gpytorch.likelihoods.StudentTLikelihood())
     prior = gpytorch.distributions.MultivariateNormal(values, torch.diag(values))
-    return [run.put(kind).log_prob(values) for kind in priors], likelihood.expected_log_prob(
-        values * 2, prior
-    )
+    priors = run.put(priors)
+
+    def apply(values: torch.Tensor) -> Any:
+        expected = likelihood.expected_log_prob(values * 2, prior)
+        return [kind.log_prob(values) for kind in priors], expected
+
+    return run.compiled(apply)(values)
 
 
-@case("linear_operator", modes=EAGER)
+@case("linear_operator")
 def structured_operators(run: Run) -> Any:
     from linear_operator import operators
 
     a, b = run.put([torch.randn(3, 3), torch.randn(2, 2)])
     a, b = a @ a.T + torch.eye(3, device=a.device), b @ b.T + torch.eye(2, device=b.device)
-    product = operators.KroneckerProductLinearOperator(
-        operators.DenseLinearOperator(a), operators.DenseLinearOperator(b)
-    )
-    toeplitz = operators.ToeplitzLinearOperator(run.put(torch.tensor([4.0, 1.0, 0.5])))
-    blocks = operators.BlockDiagLinearOperator(operators.DenseLinearOperator(torch.stack([a, a])))
-    right = run.put(torch.randn(6, 2))
-    return [
-        product.to_dense(), product @ right, product.logdet(), toeplitz.to_dense(),
-        toeplitz @ right[:3], blocks @ right, operators.RootLinearOperator(a).to_dense(),
-        operators.LowRankRootLinearOperator(a[:, :1]).add_diagonal(a[0, 0]).to_dense(),
-    ]  # fmt: skip
+    column, right = run.put([torch.tensor([4.0, 1.0, 0.5]), torch.randn(6, 2)])
+
+    def apply(a: torch.Tensor, b: torch.Tensor, column: torch.Tensor) -> list[torch.Tensor]:
+        product = operators.KroneckerProductLinearOperator(
+            operators.DenseLinearOperator(a), operators.DenseLinearOperator(b)
+        )
+        toeplitz = operators.ToeplitzLinearOperator(column)
+        both = operators.DenseLinearOperator(torch.stack([a, a]))
+        return [
+            product.to_dense(), product @ right, product.logdet(), toeplitz.to_dense(),
+            toeplitz @ right[:3], operators.BlockDiagLinearOperator(both) @ right,
+            operators.RootLinearOperator(a).to_dense(),
+            operators.LowRankRootLinearOperator(a[:, :1]).add_diagonal(a[0, 0]).to_dense(),
+        ]  # fmt: skip
+
+    return run.compiled(apply)(a, b, column)
 
 
-@case("linear_operator", modes=EAGER)
+@case("linear_operator")
 def matrix_functions(run: Run) -> Any:
     import linear_operator
     from linear_operator.operators import DenseLinearOperator
@@ -128,15 +140,19 @@ def matrix_functions(run: Run) -> Any:
     root = run.put(torch.randn(5, 5))
     matrix = (root @ root.T + 5 * torch.eye(5, device=root.device)).requires_grad_()
     right = run.put(torch.randn(5))
-    quadratic, logarithm = linear_operator.inv_quad_logdet(
-        DenseLinearOperator(matrix), right[:, None], logdet=True
-    )
-    values, _ = torch.linalg.eigh(DenseLinearOperator(matrix).to_dense())
-    gradient = torch.autograd.grad(quadratic + logarithm, matrix)
-    return quadratic, logarithm, gradient, values, linear_operator.diagonalization(matrix)[0]
+
+    def apply(matrix: torch.Tensor, right: torch.Tensor) -> Any:
+        quadratic, logarithm = linear_operator.inv_quad_logdet(
+            DenseLinearOperator(matrix), right[:, None], logdet=True
+        )
+        values, _ = torch.linalg.eigh(DenseLinearOperator(matrix).to_dense())
+        return quadratic, logarithm, values, linear_operator.diagonalization(matrix)[0]
+
+    results = run.compiled(apply)(matrix, right)
+    return results, torch.autograd.grad(results[0] + results[1], matrix)
 
 
-@case("botorch", modes=EAGER)
+@case("botorch")
 def multi_objective(run: Run) -> Any:
     from botorch.utils.multi_objective.box_decompositions import NondominatedPartitioning
     from botorch.utils.multi_objective.hypervolume import Hypervolume
@@ -145,13 +161,13 @@ def multi_objective(run: Run) -> Any:
     reference = run.put(torch.zeros(2, dtype=torch.float64))
     boxes = NondominatedPartitioning(reference, points)
     return (
-        boxes.compute_hypervolume(),
+        run.compiled(boxes.compute_hypervolume)(),
         boxes.get_hypercell_bounds(),
         Hypervolume(reference).compute(boxes.pareto_Y),
     )
 
 
-@case("botorch", modes=EAGER)
+@case("botorch")
 def sampled_acquisition(run: Run) -> Any:
     from botorch.acquisition import qLogExpectedImprovement, qUpperConfidenceBound
     from botorch.models import SingleTaskGP
@@ -169,18 +185,18 @@ def sampled_acquisition(run: Run) -> Any:
         qLogExpectedImprovement(model, y.max(), sampler),
         qUpperConfidenceBound(model, 0.2, sampler),
     ]
-    values = [kind(points) for kind in kinds]
+    values = run.compiled(lambda points: [kind(points) for kind in kinds])(points)
     return values, torch.autograd.grad(sum(value.sum() for value in values), points)
 
 
-@case("botorch", modes=EAGER)
+@case("botorch")
 def synthetic_functions(run: Run) -> Any:
     from botorch.test_functions import Branin, Hartmann
     from botorch.test_functions.multi_objective import DTLZ2
 
     x = run.put(torch.rand(3, 6))
-    kinds = [Branin(), Hartmann(dim=6), DTLZ2(dim=6, num_objectives=2)]
-    return [run.put(kind)(x[:, : kind.dim]) for kind in kinds]
+    kinds = run.put([Branin(), Hartmann(dim=6), DTLZ2(dim=6, num_objectives=2)])
+    return run.compiled(lambda x: [kind(x[:, : kind.dim]) for kind in kinds])(x)
 
 
 @case("pyro_ppl", modes=EAGER)
@@ -205,6 +221,7 @@ def variational_inference(run: Run) -> Any:
     return [steps.step() for _ in range(3)], guide.median()
 
 
+# Not compiled: Dynamo fails in opt_einsum, on any device.
 @case("pyro_ppl", modes=EAGER)
 def enumerated_mixture(run: Run) -> Any:
     import pyro
@@ -225,7 +242,7 @@ def enumerated_mixture(run: Run) -> Any:
     return loss, torch.autograd.grad(loss, pyro.param("means"))
 
 
-@case("pyro_ppl", modes=EAGER)
+@case("pyro_ppl")
 def transformed_distributions(run: Run) -> Any:
     import pyro.distributions as dist
     from pyro.distributions import transforms
@@ -236,14 +253,14 @@ def transformed_distributions(run: Run) -> Any:
         run.put(transforms.affine_autoregressive(3, hidden_dims=[6])),
         run.put(transforms.planar(3)), run.put(transforms.spline(3, count_bins=4)),
     ]  # fmt: skip
-    outputs = [part(x) for part in parts]
     spline = dist.TransformedDistribution(base, [parts[2]])
-    loss = -spline.log_prob(x).sum()
+    outputs = run.compiled(lambda x: [part(x) for part in parts])(x)
+    loss = -run.compiled(spline.log_prob)(x).sum()
     loss.backward()
     return outputs, loss, _gradients(parts[2])
 
 
-@case("pyro_ppl", modes=EAGER)
+@case("pyro_ppl")
 def more_distributions(run: Run) -> Any:
     import pyro.distributions as dist
 
@@ -254,15 +271,18 @@ def more_distributions(run: Run) -> Any:
         dist.NegativeBinomial(rates, logits=rates), dist.BetaBinomial(rates, rates, 5),
         dist.GammaPoisson(rates, rates),
     ]  # fmt: skip
-    values = [kind.log_prob(counts) for kind in kinds]
-    values.append(dist.VonMises(rates, rates).log_prob(counts))
-    values.append(
-        dist.LKJCholesky(3, run.put(torch.tensor(2.0))).log_prob(torch.eye(3, device=rates.device))
-    )
-    return [*values, dist.Delta(directions).to_event(1).log_prob(directions)]
+    kinds.append(dist.VonMises(rates, rates))
+    shape, matrix = run.put([torch.tensor(2.0), torch.eye(3)])
+    matrices, points = dist.LKJCholesky(3, shape), dist.Delta(directions).to_event(1)
+
+    def likelihoods(counts: torch.Tensor) -> list[torch.Tensor]:
+        values = [kind.log_prob(counts) for kind in kinds]
+        return [*values, matrices.log_prob(matrix), points.log_prob(directions)]
+
+    return run.compiled(likelihoods)(counts)
 
 
-@case("pyro_ppl", modes=EAGER)
+@case("pyro_ppl")
 def pyro_gaussian_process(run: Run) -> Any:
     import pyro
     from pyro.contrib import gp
@@ -272,11 +292,11 @@ def pyro_gaussian_process(run: Run) -> Any:
     kernel = gp.kernels.RBF(1, variance=run.put(torch.tensor(1.0)))
     model = gp.models.GPRegression(x, torch.sin(x * 6), kernel, noise=run.put(torch.tensor(0.1)))
     model = run.put(model)
-    mean, covariance = model(run.put(torch.tensor([0.25, 0.6])), full_cov=True, noiseless=False)
-    return mean, covariance
+    points = run.put(torch.tensor([0.25, 0.6]))
+    return run.compiled(model)(points, full_cov=True, noiseless=False)
 
 
-@case("pyro_ppl", modes=EAGER)
+@case("pyro_ppl")
 def hidden_markov_model(run: Run) -> Any:
     import pyro.distributions as dist
 
@@ -284,10 +304,10 @@ def hidden_markov_model(run: Run) -> Any:
     seen = dist.Normal(run.put(torch.tensor([-1.0, 0.0, 1.0])), 0.5)
     model = dist.DiscreteHMM(start, moves, seen)
     data = run.put(torch.randn(7))
-    return model.log_prob(data), model.filter(data).logits
+    return run.compiled(lambda data: (model.log_prob(data), model.filter(data).logits))(data)
 
 
-@case("zuko", modes=EAGER)
+@case("zuko")
 def neural_flows(run: Run) -> Any:
     import zuko
 
@@ -298,11 +318,16 @@ def neural_flows(run: Run) -> Any:
         zuko.flows.BPF(features=3, transforms=1, degree=4, hidden_features=(8,)),
     ]
     x = run.put(torch.randn(4, 3) * 0.5)
-    losses = [-run.put(flow)().log_prob(x).mean() for flow in flows]
+    coupling, *others = run.put(flows)
+    losses = [-run.compiled(lambda x: coupling().log_prob(x))(x).mean()]
+    # Not compiled: their forward pass computes a gradient, and compiled functions have no second
+    # derivatives, on any device.
+    losses += [-flow().log_prob(x).mean() for flow in others]
     sum(losses).backward()
     return losses, [_gradients(flow) for flow in flows]
 
 
+# Dynamo traces its `vmap` with a write that `vmap` rejects, on any device.
 @case("zuko", modes=EAGER)
 def continuous_flow(run: Run) -> Any:
     import zuko
@@ -313,30 +338,34 @@ def continuous_flow(run: Run) -> Any:
     return loss, _gradients(flow)
 
 
-@case("zuko", modes=EAGER)
+@case("zuko")
 def mixture_and_transforms(run: Run) -> Any:
     import zuko
 
     mixture = run.put(zuko.mixtures.GMM(features=2, context=1, components=3, hidden_features=(8,)))
     x = run.put(torch.randn(4, 2) * 0.5)
     parts = [zuko.transforms.SoftclipTransform(2.0), zuko.transforms.SinTransform()]
-    both = [(part(x), part.inv(part(x)), part.log_abs_det_jacobian(x, part(x))) for part in parts]
-    return mixture(run.put(torch.randn(4, 1))).log_prob(x), both
+
+    def apply(x: torch.Tensor, context: torch.Tensor) -> Any:
+        both = [
+            (part(x), part.inv(part(x)), part.log_abs_det_jacobian(x, part(x))) for part in parts
+        ]
+        return mixture(context).log_prob(x), both
+
+    return run.compiled(apply)(x, run.put(torch.randn(4, 1)))
 
 
-@case("torchdiffeq", modes=EAGER)
+@case("torchdiffeq")
 def solvers(run: Run) -> Any:
     from torchdiffeq import odeint
 
     start, times = run.put([torch.randn(3, 2), torch.linspace(0, 1, 4)])
     methods = ("euler", "midpoint", "explicit_adams", "implicit_adams", "bosh3", "adaptive_heun")
-    return [
-        odeint(lambda t, y: torch.sin(y) * t, start, times, method=method, rtol=1e-4, atol=1e-4)
-        for method in methods
-    ]
+    field = run.compiled(lambda t, y: torch.sin(y) * t)
+    return [odeint(field, start, times, method=method, rtol=1e-4, atol=1e-4) for method in methods]
 
 
-@case("torchdiffeq", modes=EAGER)
+@case("torchdiffeq")
 def event_time(run: Run) -> Any:
     from torchdiffeq import odeint_event
 
@@ -348,12 +377,13 @@ def event_time(run: Run) -> Any:
         return torch.stack([y[1], torch.full_like(y[1], -9.81)])
 
     at, path = odeint_event(
-        fall, state, time, event_fn=lambda t, y: y[0], method="dopri5", rtol=1e-5, atol=1e-5
-    )
+        run.compiled(fall), state, time, event_fn=lambda t, y: y[0], method="dopri5", rtol=1e-5,
+        atol=1e-5,
+    )  # fmt: skip
     return at, path, torch.autograd.grad(at, state)
 
 
-@case("torchsde", modes=EAGER)
+@case("torchsde")
 def trained_sde(run: Run) -> Any:
     import torchsde
 
@@ -371,13 +401,14 @@ def trained_sde(run: Run) -> Any:
             return torch.zeros_like(y)
 
     model = run.put(Motion())
+    model.f, model.g = run.compiled(model.f), run.compiled(model.g)
     start, times = run.put([torch.ones(3, 2), torch.linspace(0, 1, 3)])
     path = torchsde.sdeint_adjoint(model, start, times, dt=0.25, method="midpoint")
     path.square().sum().backward()
     return path, _gradients(model)
 
 
-@case("torchcde", modes=EAGER)
+@case("torchcde")
 def controlled_equation(run: Run) -> Any:
     import torchcde
 
@@ -393,7 +424,8 @@ def controlled_equation(run: Run) -> Any:
     x = run.put(torch.randn(2, 5, 3))
     path = torchcde.LinearInterpolation(torchcde.linear_interpolation_coeffs(x))
     output = torchcde.cdeint(
-        X=path, func=field, z0=run.put(torch.zeros(2, 4)), t=path.interval, method="rk4",
+        X=path, func=run.compiled(field), z0=run.put(torch.zeros(2, 4)), t=path.interval,
+        method="rk4",
         options={"step_size": 0.5}, adjoint=False,
     )  # fmt: skip
     output.square().sum().backward()
@@ -441,11 +473,11 @@ def deep_lift(run: Run) -> Any:
     return lift, layers.attribute(x, target=0)
 
 
-@case("captum", modes=EAGER)
+@case("captum")
 def perturbed_features(run: Run) -> Any:
     from captum import attr
 
-    model = run.put(_mlp())
+    model = run.compiled(run.put(_mlp()))
     x = run.put(torch.randn(3, 4))
     mask = run.put(torch.tensor([[0, 0, 1, 2]]))
     return [
@@ -457,12 +489,12 @@ def perturbed_features(run: Run) -> Any:
     ]
 
 
-@case("captum", modes=EAGER)
+@case("captum")
 def explanation_metrics(run: Run) -> Any:
     from captum.attr import Saliency
     from captum.metrics import infidelity, sensitivity_max
 
-    model = run.put(_mlp())
+    model = run.compiled(run.put(_mlp()))
     x = run.put(torch.randn(3, 4))
     saliency = Saliency(model)
     attributions = saliency.attribute(x, target=1, abs=False)
@@ -478,11 +510,11 @@ def explanation_metrics(run: Run) -> Any:
     ]
 
 
-@case("captum", modes=EAGER)
+@case("captum")
 def adversarial_examples(run: Run) -> Any:
     from captum.robust import FGSM, PGD
 
-    model = run.put(torch.nn.Linear(4, 2))
+    model = run.compiled(run.put(torch.nn.Linear(4, 2)))
     x, labels = run.put([torch.randn(3, 4), torch.tensor([0, 1, 1])])
     attack = PGD(model, lower_bound=-2, upper_bound=2)
     return FGSM(model).perturb(x, 0.1, labels), attack.perturb(

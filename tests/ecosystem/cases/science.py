@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from tests.ecosystem.case import EAGER, STRICT, Run, case
+from tests.ecosystem.case import COMPILE, EAGER, STRICT, Run, case
 
 
 def _graph() -> tuple[torch.Tensor, torch.Tensor]:
@@ -47,15 +47,20 @@ def sage(run: Run) -> Any:
     return run.train(GraphSAGE(4, 8, 2, 3), _graph())
 
 
-@case("torch_geometric", modes=EAGER)
+@case("torch_geometric")
 def gin_and_pooling(run: Run) -> Any:
     from torch_geometric.nn import GINConv, global_add_pool, global_max_pool, global_mean_pool
 
     layer = run.put(GINConv(_mlp()))
     x, edges = run.put(_graph())
     batch = run.put(torch.tensor([0, 0, 0, 1, 1]))
-    output = layer(x, edges)
-    pools = [pool(output, batch) for pool in (global_add_pool, global_mean_pool, global_max_pool)]
+    kinds = (global_add_pool, global_mean_pool, global_max_pool)
+
+    def pooled(x: torch.Tensor) -> list[torch.Tensor]:
+        output = layer(x, edges)
+        return [pool(output, batch) for pool in kinds]
+
+    pools = run.compiled(pooled)(x)
     sum(pool.square().sum() for pool in pools).backward()
     return pools, _gradients(layer)
 
@@ -71,21 +76,25 @@ def sparse_adjacency(run: Run) -> Any:
     return layer(x, adjacency.t())
 
 
-@case("torch_geometric", modes=EAGER)
+@case("torch_geometric")
 def graph_utilities(run: Run) -> Any:
     from torch_geometric.data import Batch, Data
     from torch_geometric.utils import add_self_loops, degree, softmax, to_dense_adj, to_undirected
 
     x, edges = _graph()
-    batch = Batch.from_data_list([Data(x=x, edge_index=edges) for _ in range(2)]).to(run.device)
-    return [
-        batch.x, batch.edge_index, batch.batch, degree(batch.edge_index[0]),
-        to_dense_adj(batch.edge_index, batch.batch), to_undirected(batch.edge_index),
-        add_self_loops(batch.edge_index)[0], softmax(batch.x[:, 0], batch.batch),
-    ]  # fmt: skip
+    graphs = Batch.from_data_list([Data(x=x, edge_index=edges) for _ in range(2)]).to(run.device)
+
+    def apply(x: torch.Tensor, edges: torch.Tensor, batch: torch.Tensor) -> list[torch.Tensor]:
+        return [
+            degree(edges[0]), to_dense_adj(edges, batch), to_undirected(edges),
+            add_self_loops(edges)[0], softmax(x[:, 0], batch),
+        ]  # fmt: skip
+
+    tensors = [graphs.x, graphs.edge_index, graphs.batch]
+    return tensors, run.compiled(apply)(*tensors)
 
 
-@case("pykeen", modes=EAGER)
+@case("pykeen")
 def knowledge_graph(run: Run) -> Any:
     import numpy
     from pykeen.models import TransE
@@ -94,32 +103,33 @@ def knowledge_graph(run: Run) -> Any:
     triples = numpy.array([["a", "r", "b"], ["b", "r", "c"], ["c", "s", "a"]])
     factory = TriplesFactory.from_labeled_triples(triples)
     model = run.put(TransE(triples_factory=factory, embedding_dim=4, random_seed=0))
-    scores = model.score_hrt(run.put(factory.mapped_triples))
+    scores = run.compiled(model.score_hrt)(run.put(factory.mapped_triples))
     scores.sum().backward()
     return scores, _gradients(model)
 
 
-@case("e3nn", modes=EAGER)
+@case("e3nn")
 def spherical_harmonics(run: Run) -> Any:
     from e3nn import o3
 
     x = run.put(torch.randn(4, 3)).requires_grad_()
-    harmonics = o3.spherical_harmonics("0e + 1o + 2e", x, normalize=True)
+    layer = o3.SphericalHarmonics("0e + 1o + 2e", normalize=True)
+    harmonics = run.compiled(run.put(layer))(x)
     return harmonics, torch.autograd.grad(harmonics.square().sum() + harmonics.sum(), x)
 
 
-@case("e3nn", modes=EAGER)
+@case("e3nn")
 def tensor_product(run: Run) -> Any:
     from e3nn import o3
 
     layer = run.put(o3.FullyConnectedTensorProduct("2x0e + 1x1o", "1x0e + 1x1o", "2x0e + 1x1o"))
     a, b = run.put([torch.randn(3, 5), torch.randn(3, 4)])
-    output = layer(a, b)
+    output = run.compiled(layer)(a, b)
     output.square().sum().backward()
     return output, _gradients(layer)
 
 
-@case("gpytorch", modes=EAGER)
+@case("gpytorch")
 def exact_gp(run: Run) -> Any:
     import gpytorch
 
@@ -137,7 +147,8 @@ def exact_gp(run: Run) -> Any:
 
     likelihood = run.put(gpytorch.likelihoods.GaussianLikelihood())
     model = run.put(Model(likelihood))
-    loss = -gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)(model(x), y)
+    likelihood_of = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
+    loss = -run.compiled(lambda x, y: likelihood_of(model(x), y))(x, y)
     loss.backward()
     gradients = _gradients(model)
     model.eval()
@@ -146,26 +157,32 @@ def exact_gp(run: Run) -> Any:
     return loss, gradients, prediction.mean, prediction.variance
 
 
-@case("gpytorch", modes=EAGER)
+@case("gpytorch")
 def kernels(run: Run) -> Any:
     from gpytorch import kernels
 
     x = run.put(torch.randn(5, 2))
     kinds = (kernels.MaternKernel, kernels.RQKernel, kernels.LinearKernel, kernels.PeriodicKernel)
-    return [run.put(kind())(x).to_dense() for kind in kinds]
+    layers = [run.put(kind()) for kind in kinds]
+    return run.compiled(lambda x: [layer(x).to_dense() for layer in layers])(x)
 
 
-@case("linear_operator", modes=EAGER)
+@case("linear_operator")
 def operators(run: Run) -> Any:
     from linear_operator.operators import DenseLinearOperator, DiagLinearOperator
 
-    x = run.put(torch.randn(5, 5))
-    matrix = DenseLinearOperator(x @ x.T) + DiagLinearOperator(run.put(torch.ones(5) * 3))
-    right = run.put(torch.randn(5, 2))
-    return [matrix.to_dense(), matrix.solve(right), matrix.logdet(), matrix.cholesky().to_dense()]
+    x, diagonal, right = run.put([torch.randn(5, 5), torch.ones(5) * 3, torch.randn(5, 2)])
+
+    def apply(x: torch.Tensor, right: torch.Tensor) -> list[torch.Tensor]:
+        matrix = DenseLinearOperator(x @ x.T) + DiagLinearOperator(diagonal)
+        return [
+            matrix.to_dense(), matrix.solve(right), matrix.logdet(), matrix.cholesky().to_dense()
+        ]  # fmt: skip
+
+    return run.compiled(apply)(x, right)
 
 
-@case("botorch", modes=EAGER)
+@case("botorch")
 def acquisition(run: Run) -> Any:
     from botorch.acquisition import LogExpectedImprovement
     from botorch.models import SingleTaskGP
@@ -176,62 +193,63 @@ def acquisition(run: Run) -> Any:
         warnings.simplefilter("ignore")
         model = SingleTaskGP(x, y).to(run.device)
     at = run.put(torch.full((1, 1, 2), 0.4, dtype=torch.float64)).requires_grad_()
-    value = LogExpectedImprovement(model, best_f=y.max())(at)
+    value = run.compiled(LogExpectedImprovement(model, best_f=y.max()))(at)
     return value, torch.autograd.grad(value.sum(), at)
 
 
-@case("botorch", modes=EAGER)
+@case("botorch")
 def pareto(run: Run) -> Any:
     from botorch.utils.multi_objective.pareto import is_non_dominated
     from botorch.utils.transforms import normalize, standardize
 
     y = run.put(torch.rand(8, 2, dtype=torch.float64))
     bounds = run.put(torch.tensor([[0.0, 0.0], [2.0, 2.0]], dtype=torch.float64))
-    return is_non_dominated(y), standardize(y), normalize(y, bounds)
+    return run.compiled(lambda y: (is_non_dominated(y), standardize(y), normalize(y, bounds)))(y)
 
 
-@case("opacus", modes=EAGER)
+@case("opacus")
 def per_sample_gradients(run: Run) -> Any:
     from opacus import GradSampleModule
 
     model = GradSampleModule(run.put(_mlp()))
-    model(run.put(torch.randn(3, 4))).square().sum().backward()
+    run.compiled(model)(run.put(torch.randn(3, 4))).square().sum().backward()
     return {name: parameter.grad_sample for name, parameter in model.named_parameters()}
 
 
-@case("opacus", modes=EAGER)
+@case("opacus")
 def private_layers(run: Run) -> Any:
     from opacus import GradSampleModule
     from opacus.layers import DPLSTM
 
     model = GradSampleModule(run.put(DPLSTM(3, 4, batch_first=True)))
-    model(run.put(torch.randn(2, 5, 3)))[0].sum().backward()
+    run.compiled(model)(run.put(torch.randn(2, 5, 3)))[0].sum().backward()
     return {name: parameter.grad_sample for name, parameter in model.named_parameters()}
 
 
 def _captum(run: Run, kind: str, **options: Any) -> Any:
     from captum import attr
 
-    model = run.put(_mlp()).eval()
+    model = run.compiled(run.put(_mlp()).eval())
     x = run.put(torch.randn(3, 4))
     return getattr(attr, kind)(model).attribute(x, target=1, **options)
 
 
-@case("captum", modes=EAGER)
+@case("captum")
 def integrated_gradients(run: Run) -> Any:
     return _captum(run, "IntegratedGradients", n_steps=5)
 
 
-@case("captum", modes=EAGER)
+@case("captum")
 def saliency(run: Run) -> Any:
     return [_captum(run, kind) for kind in ("Saliency", "InputXGradient", "Deconvolution")]
 
 
-@case("captum", modes=EAGER)
+@case("captum")
 def occlusion(run: Run) -> Any:
     return _captum(run, "Occlusion", sliding_window_shapes=(2,))
 
 
+# Not compiled: Dynamo finds no graph in these functions.
 @case("pyro_ppl", modes=EAGER)
 def distributions(run: Run) -> Any:
     import pyro.distributions as dist
@@ -266,7 +284,7 @@ def elbo(run: Run) -> Any:
     return loss, torch.autograd.grad(loss, pyro.param("place"))
 
 
-@case("torchdiffeq", modes=EAGER)
+@case("torchdiffeq")
 def ode(run: Run) -> Any:
     from torchdiffeq import odeint, odeint_adjoint
 
@@ -281,13 +299,14 @@ def ode(run: Run) -> Any:
             return torch.tanh(self.layer(y))
 
     start, times = run.put([torch.randn(3, 2), torch.linspace(0, 1, 3)])
-    fixed = odeint(Field(), start, times, method="rk4")
-    adaptive = odeint_adjoint(Field(), start, times, method="dopri5", rtol=1e-3, atol=1e-3)
+    field = run.compiled(Field())
+    fixed = odeint(field, start, times, method="rk4")
+    adaptive = odeint_adjoint(field, start, times, method="dopri5", rtol=1e-3, atol=1e-3)
     adaptive.sum().backward()
     return fixed, adaptive, _gradients(model)
 
 
-@case("torchsde", modes=EAGER)
+@case("torchsde")
 def sde(run: Run) -> Any:
     import torchsde
 
@@ -301,61 +320,73 @@ def sde(run: Run) -> Any:
             return torch.zeros_like(y)
 
     start, times = run.put([torch.ones(3, 2), torch.linspace(0, 1, 3)])
-    return torchsde.sdeint(run.put(Motion()), start, times, dt=0.25, method="euler")
+    motion = run.put(Motion())
+    motion.f, motion.g = run.compiled(motion.f), run.compiled(motion.g)
+    return torchsde.sdeint(motion, start, times, dt=0.25, method="euler")
 
 
-@case("torchcde", modes=EAGER)
+@case("torchcde")
 def cde(run: Run) -> Any:
     import torchcde
 
     x = run.put(torch.randn(2, 5, 3))
-    coefficients = torchcde.hermite_cubic_coefficients_with_backward_differences(x)
-    spline = torchcde.CubicSpline(coefficients)
     point = run.put(torch.tensor(1.3))
-    return spline.evaluate(point), spline.derivative(point), torchcde.natural_cubic_coeffs(x)
+
+    def apply(x: torch.Tensor, point: torch.Tensor) -> Any:
+        coefficients = torchcde.hermite_cubic_coefficients_with_backward_differences(x)
+        spline = torchcde.CubicSpline(coefficients)
+        return spline.evaluate(point), spline.derivative(point), torchcde.natural_cubic_coeffs(x)
+
+    return run.compiled(apply)(x, point)
 
 
-@case("torchquad", modes=EAGER)
+@case("torchquad")
 def quadrature(run: Run) -> Any:
     from torchquad import Simpson, Trapezoid
 
     domain = run.put(torch.tensor([[0.0, 1.0], [0.0, 2.0]]))
+    # Not the integrators: Dynamo cannot trace autoray, through which they call torch.
+    function = run.compiled(lambda x: torch.sin(x[:, 0]) * x[:, 1])
     with contextlib.redirect_stdout(io.StringIO()):
         return [
-            kind().integrate(lambda x: torch.sin(x[:, 0]) * x[:, 1], 2, 49, domain, backend="torch")
+            kind().integrate(function, 2, 49, domain, backend="torch")
             for kind in (Trapezoid, Simpson)
         ]
 
 
-@case("zuko", modes=EAGER)
+@case("zuko")
 def flow(run: Run) -> Any:
     import zuko
 
     flow = run.put(zuko.flows.NSF(features=3, context=0, transforms=1, hidden_features=(8,)))
-    loss = -flow().log_prob(run.put(torch.randn(4, 3))).mean()
+    likelihood: Any = run.compiled(lambda x: flow().log_prob(x))
+    loss = -likelihood(run.put(torch.randn(4, 3))).mean()
     loss.backward()
     return loss, _gradients(flow)
 
 
-@case("zuko", modes=EAGER)
+@case("zuko")
 def masked_flow(run: Run) -> Any:
     import zuko
 
     flow = run.put(zuko.flows.MAF(features=3, context=2, transforms=2, hidden_features=(8,)))
-    loss = -flow(run.put(torch.randn(4, 2))).log_prob(run.put(torch.randn(4, 3))).mean()
+    likelihood: Any = run.compiled(lambda context, x: flow(context).log_prob(x))
+    loss = -likelihood(*run.put([torch.randn(4, 2), torch.randn(4, 3)])).mean()
     loss.backward()
     return loss, _gradients(flow)
 
 
-@case("geoopt", modes=EAGER)
+@case("geoopt")
 def hyperbolic(run: Run) -> Any:
     import geoopt
 
     ball = run.put(geoopt.PoincareBall())
     a, b = run.put([torch.rand(3, 2) * 0.3, torch.rand(3, 2) * 0.3])
-    return ball.dist(a, b), ball.expmap(a, b), ball.logmap(a, b), ball.mobius_add(a, b)
+    functions = (ball.dist, ball.expmap, ball.logmap, ball.mobius_add)
+    return run.compiled(lambda a, b: [function(a, b) for function in functions])(a, b)
 
 
+# Not compiled: Dynamo treats `point` as an ordinary parameter, on any device.
 @case("geoopt", modes=EAGER)
 def riemannian_adam(run: Run) -> Any:
     import geoopt
@@ -384,7 +415,7 @@ def laplace(run: Run) -> Any:
     return posterior.H, posterior.log_marginal_likelihood()
 
 
-@case("curvlinops_for_pytorch", modes=EAGER)
+@case("curvlinops_for_pytorch")
 def curvature(run: Run) -> Any:
     from curvlinops import GGNLinearOperator, HessianLinearOperator
 
@@ -394,24 +425,26 @@ def curvature(run: Run) -> Any:
     products = []
     for kind in (HessianLinearOperator, GGNLinearOperator):
         operator = kind(model, torch.nn.MSELoss(), parameters, data, check_deterministic=False)
-        products.append(operator @ run.put(torch.ones(operator.shape[1])))
+        multiply = run.compiled(operator.__matmul__)
+        products.append(multiply(run.put(torch.ones(operator.shape[1]))))
     return products
 
 
-@case("backpack_for_pytorch", modes=EAGER)
+@case("backpack_for_pytorch")
 def second_order(run: Run) -> Any:
     from backpack import backpack, extend
     from backpack.extensions import BatchGrad, DiagGGNExact, Variance
 
     model = extend(run.put(_mlp()))
+    forward = run.compiled(model)
     loss = extend(torch.nn.CrossEntropyLoss())
     inputs, target = run.put([torch.randn(4, 4), torch.randint(0, 2, (4,))])
     with backpack(BatchGrad(), DiagGGNExact(), Variance()):
-        loss(model(inputs), target).backward()
+        loss(forward(inputs), target).backward()
     return [[p.grad_batch, p.diag_ggn_exact, p.variance] for p in model.parameters()]
 
 
-@case("torchjd", modes=EAGER)
+@case("torchjd")
 def aggregated_gradients(run: Run) -> Any:
     from torchjd.aggregation import MGDA, Mean
     from torchjd.autojac import backward
@@ -420,7 +453,7 @@ def aggregated_gradients(run: Run) -> Any:
     output = model(run.put(torch.randn(5, 4)))
     matrix = run.put(torch.randn(3, 6))
     backward([output[:, 0].mean(), output[:, 1].square().mean()])
-    return [kind()(matrix) for kind in (Mean, MGDA)]
+    return [run.compiled(kind())(matrix) for kind in (Mean, MGDA)]
 
 
 @case("torchopt", modes=EAGER)
@@ -445,7 +478,7 @@ def meta_learning(run: Run) -> Any:
     return loss, torch.autograd.grad(loss, rate)
 
 
-@case("torch_pruning", modes=(STRICT,))
+@case("torch_pruning", modes=(STRICT, COMPILE))
 def pruned(run: Run) -> Any:
     import torch_pruning as tp
 
@@ -456,10 +489,10 @@ def pruned(run: Run) -> Any:
         ignored_layers=[model[2]],
     )  # fmt: skip
     pruner.step()
-    return model(example), dict(model.named_parameters())
+    return run.compiled(model)(example), dict(model.named_parameters())
 
 
-@case("neuraloperator", modes=EAGER)
+@case("neuraloperator")
 def fourier_operator(run: Run) -> Any:
     from neuralop.models import FNO
 
@@ -467,17 +500,20 @@ def fourier_operator(run: Run) -> Any:
     model = FNO(n_modes=(4, 4), in_channels=1, out_channels=1, hidden_channels=4, n_layers=1)
     model = run.put(model)
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
-    output = model(run.put(torch.randn(1, 1, 8, 8)))
+    output = run.compiled(model)(run.put(torch.randn(1, 1, 8, 8)))
     output.square().mean().backward()
     optimizer.step()
     return output, _gradients(model), dict(model.named_parameters())
 
 
+# Not compiled: Dynamo recurses without end in the library's subclass of Tensor, on any device.
 @case("pypose", modes=EAGER)
 def poses(run: Run) -> Any:
     import pypose
 
-    rotations = pypose.so3(run.put(torch.randn(3, 3) * 0.4)).Exp()
-    points = run.put(torch.randn(3, 3))
-    moved = rotations.Act(points)
-    return moved, rotations.Inv().tensor(), rotations.Log().tensor(), rotations.matrix()
+    def apply(twists: torch.Tensor, points: torch.Tensor) -> Any:
+        rotations = pypose.so3(twists).Exp()
+        moved = rotations.Act(points)
+        return moved, rotations.Inv().tensor(), rotations.Log().tensor(), rotations.matrix()
+
+    return run.compiled(apply)(*run.put([torch.randn(3, 3) * 0.4, torch.randn(3, 3)]))

@@ -29,15 +29,27 @@ def _batches() -> Any:
     return torch.utils.data.DataLoader(_data(), batch_size=4)
 
 
-def _optimized(run: Run, optimizer: Any) -> Any:
-    return run.train(_mlp(4, 8, 2), [torch.randn(5, 4)], optimizer=optimizer, steps=3)
+def _optimized(run: Run, create: Any) -> Any:
+    """Train a model with an optimizer whose steps are compiled."""
+    model = run.put(_mlp(4, 8, 2))
+    inputs = run.put(torch.randn(5, 4))
+    optimizer = create(model.parameters())
+    step = run.compiled(optimizer.step)
+    losses = []
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss = model(inputs).square().mean()
+        loss.backward()
+        step()
+        losses.append(loss.detach())
+    return losses, dict(model.named_parameters())
 
 
 def _accelerator_name(run: Run) -> str:
     return "cpu" if run.device.type == "cpu" else "auto"
 
 
-@case("lightning", modes=EAGER)
+@case("lightning")
 def trainer(run: Run) -> Any:
     import lightning
 
@@ -57,7 +69,7 @@ def trainer(run: Run) -> Any:
     lightning.Trainer(
         accelerator=_accelerator_name(run), devices=1, max_epochs=2, logger=False,
         enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
-    ).fit(module, _batches())  # fmt: skip
+    ).fit(run.compiled(module), _batches())  # fmt: skip
     return dict(module.named_parameters())
 
 
@@ -121,7 +133,7 @@ def explicit_device(run: Run) -> Any:
         return [model(run.put(torch.ones(3, 4))), offloaded(torch.ones(3, 4))]
 
 
-@case("accelerate", modes=EAGER)
+@case("accelerate")
 def default_device(run: Run) -> Any:
     import accelerate
     from accelerate.state import AcceleratorState, GradientState, PartialState
@@ -130,14 +142,14 @@ def default_device(run: Run) -> Any:
         state._reset_state()
     accelerator = accelerate.Accelerator(cpu=run.device.type == "cpu")
     assert accelerator.device.type == run.device.type, f"the device is {accelerator.device}"
-    model: Any = _mlp(4, 8, 1)
+    model: Any = run.compiled(_mlp(4, 8, 1))
     optimizer: Any = torch.optim.SGD(model.parameters(), 0.1)
     model, optimizer, loader = accelerator.prepare(model, optimizer, _batches())
     for batch, target in loader:
         optimizer.zero_grad()
         accelerator.backward(torch.nn.functional.mse_loss(model(batch), target))
         optimizer.step()
-    return dict(model.named_parameters())
+    return list(model.parameters())
 
 
 @case("accelerate", modes=EAGER)
@@ -155,34 +167,34 @@ def empty_weights(run: Run) -> Any:
     return model(run.put(torch.ones(1, 4)))
 
 
-@case("pytorch_ignite", modes=EAGER)
+@case("pytorch_ignite")
 def engine(run: Run) -> Any:
     from ignite.engine import create_supervised_evaluator, create_supervised_trainer
     from ignite.metrics import MeanSquaredError
 
-    model = run.put(_mlp(4, 8, 1))
+    model = run.compiled(run.put(_mlp(4, 8, 1)))
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     loss = torch.nn.MSELoss()
     create_supervised_trainer(model, optimizer, loss, device=run.device).run(_batches(), 2)
     metric = MeanSquaredError(device=run.device)
     evaluator = create_supervised_evaluator(model, {"mse": metric}, device=run.device)
-    return dict(model.named_parameters()), evaluator.run(_batches()).metrics
+    return list(model.parameters()), evaluator.run(_batches()).metrics
 
 
-@case("skorch", modes=EAGER)
+@case("skorch")
 def regressor(run: Run) -> Any:
     import skorch
 
     data = _data()
     net = skorch.NeuralNetRegressor(
-        _mlp(4, 8, 1), max_epochs=2, lr=0.1, device=str(run.device), train_split=None, verbose=0,
-        iterator_train__shuffle=False,
+        run.compiled(_mlp(4, 8, 1)), max_epochs=2, lr=0.1, device=str(run.device), verbose=0,
+        train_split=None, iterator_train__shuffle=False,
     )  # fmt: skip
     net.fit(data.tensors[0].numpy(), data.tensors[1].numpy())
     return torch.from_numpy(net.predict(data.tensors[0].numpy()))
 
 
-@case("fastai", modes=EAGER)
+@case("fastai")
 def learner(run: Run) -> Any:
     from fastai.callback import progress  # noqa: F401 - it adds the method no_bar
     from fastai.data.core import DataLoaders
@@ -193,12 +205,11 @@ def learner(run: Run) -> Any:
     loaders = DataLoaders(
         *(DataLoader(_data(), bs=4, num_workers=0) for _ in range(2)), device=run.device
     )
-    learn = Learner(
-        loaders, run.put(_mlp(4, 8, 1)), loss_func=torch.nn.MSELoss(), opt_func=SGD, lr=0.1
-    )
+    model = run.compiled(run.put(_mlp(4, 8, 1)))
+    learn = Learner(loaders, model, loss_func=torch.nn.MSELoss(), opt_func=SGD, lr=0.1)
     with contextlib.redirect_stdout(io.StringIO()), learn.no_bar(), learn.no_logging():
         learn.fit(2)
-    return dict(learn.model.named_parameters())
+    return list(learn.model.parameters())
 
 
 @case("torchinfo", modes=(STRICT,))
@@ -211,7 +222,7 @@ def summary(run: Run) -> Any:
     return [info.total_params, info.total_mult_adds]
 
 
-@case("torchmetrics", modes=EAGER)
+@case("torchmetrics")
 def classification(run: Run) -> Any:
     import torchmetrics.classification as metrics
 
@@ -220,28 +231,28 @@ def classification(run: Run) -> Any:
         metrics.MulticlassAccuracy, metrics.MulticlassF1Score, metrics.MulticlassConfusionMatrix,
         metrics.MulticlassAUROC,
     )  # fmt: skip
-    return [run.put(kind(num_classes=3))(scores, target) for kind in kinds]
+    return [run.compiled(run.put(kind(num_classes=3)))(scores, target) for kind in kinds]
 
 
-@case("torchmetrics", modes=EAGER)
+@case("torchmetrics")
 def regression(run: Run) -> Any:
     import torchmetrics.regression as metrics
 
     a, b = run.put([torch.randn(12), torch.randn(12)])
     kinds = (metrics.PearsonCorrCoef, metrics.SpearmanCorrCoef, metrics.R2Score)
-    return [run.put(kind())(a, b) for kind in kinds]
+    return [run.compiled(run.put(kind()))(a, b) for kind in kinds]
 
 
-@case("torchmetrics", modes=EAGER)
+@case("torchmetrics")
 def images(run: Run) -> Any:
     from torchmetrics.image import PeakSignalNoiseRatio, StructuralSimilarityIndexMeasure
 
     a, b = run.put([torch.rand(1, 1, 16, 16), torch.rand(1, 1, 16, 16)])
     kinds = (PeakSignalNoiseRatio, StructuralSimilarityIndexMeasure)
-    return [run.put(kind(data_range=1.0))(a, b) for kind in kinds]
+    return [run.compiled(run.put(kind(data_range=1.0)))(a, b) for kind in kinds]
 
 
-@case("torchmetrics", modes=EAGER)
+@case("torchmetrics")
 def text_and_retrieval(run: Run) -> Any:
     from torchmetrics.retrieval import RetrievalMAP
     from torchmetrics.text import Perplexity
@@ -249,9 +260,10 @@ def text_and_retrieval(run: Run) -> Any:
     scores, target = run.put([torch.randn(2, 5, 7), torch.randint(0, 7, (2, 5))])
     ranks, found = run.put([torch.rand(6), torch.tensor([1, 0, 1, 0, 1, 0])])
     queries = run.put(torch.tensor([0, 0, 0, 1, 1, 1]))
+    perplexity, precision = run.put([Perplexity(), RetrievalMAP()])
     return [
-        run.put(Perplexity())(scores, target),
-        run.put(RetrievalMAP())(ranks, found, indexes=queries),
+        run.compiled(perplexity)(scores, target),
+        run.compiled(precision)(ranks, found, indexes=queries),
     ]
 
 
@@ -321,48 +333,49 @@ def einops_layers(run: Run) -> Any:
     return run.train(model, [torch.randn(2, 5, 4)])
 
 
-@case("entmax", modes=EAGER)
+@case("entmax")
 def sparse_softmax(run: Run) -> Any:
     from entmax import entmax15, sparsemax
 
     x = run.put(torch.randn(3, 6)).requires_grad_()
-    outputs = [sparsemax(x, dim=1), entmax15(x, dim=1)]
+    outputs = run.compiled(lambda x: [sparsemax(x, dim=1), entmax15(x, dim=1)])(x)
     loss = sum((y * y).sum() for y in outputs)
     return outputs, torch.autograd.grad(loss, x)
 
 
-@case("pytorch_crf", modes=EAGER)
+@case("pytorch_crf")
 def crf(run: Run) -> Any:
     from torchcrf import CRF
 
     layer = run.put(CRF(3, batch_first=True))
     scores, tags = run.put([torch.randn(2, 5, 3), torch.randint(0, 3, (2, 5))])
-    likelihood = layer(scores, tags)
+    likelihood = run.compiled(layer)(scores, tags)
     likelihood.backward()
     return likelihood, layer.transitions.grad, torch.tensor(layer.decode(scores))
 
 
-@case("pytorch_optimizer", modes=EAGER)
+@case("pytorch_optimizer")
 def adabelief(run: Run) -> Any:
     from pytorch_optimizer import AdaBelief
 
     return _optimized(run, lambda p: AdaBelief(p, lr=1e-3, eps=1e-8))
 
 
-@case("pytorch_optimizer", modes=EAGER)
+@case("pytorch_optimizer")
 def lookahead(run: Run) -> Any:
     from pytorch_optimizer import Lookahead
 
     return _optimized(run, lambda p: Lookahead(torch.optim.SGD(p, lr=0.1), k=2))
 
 
-@case("torch_optimizer", modes=EAGER)
+@case("torch_optimizer")
 def radam_and_yogi(run: Run) -> Any:
     from torch_optimizer import Yogi
 
     return _optimized(run, lambda p: Yogi(p, lr=1e-2))
 
 
+# Not compiled: a step reads values of tensors, so Dynamo finds no graph in it.
 @case("prodigyopt", modes=EAGER)
 def prodigy(run: Run) -> Any:
     from prodigyopt import Prodigy
@@ -370,23 +383,24 @@ def prodigy(run: Run) -> Any:
     return _optimized(run, lambda p: Prodigy(p, lr=1.0))
 
 
-@case("schedulefree", modes=EAGER)
+@case("schedulefree")
 def schedule_free(run: Run) -> Any:
     from schedulefree import SGDScheduleFree
 
     model = run.put(_mlp(4, 8, 2))
     optimizer = SGDScheduleFree(model.parameters(), lr=0.1, warmup_steps=2)
+    step = run.compiled(optimizer.step)
     inputs = run.put(torch.randn(5, 4))
     optimizer.train()
     for _ in range(3):
         optimizer.zero_grad()
         model(inputs).square().mean().backward()
-        optimizer.step()
+        step()
     optimizer.eval()
     return dict(model.named_parameters())
 
 
-@case("torch_ema", modes=EAGER)
+@case("torch_ema")
 def moving_average(run: Run) -> Any:
     from torch_ema import ExponentialMovingAverage
 
@@ -394,12 +408,12 @@ def moving_average(run: Run) -> Any:
     average = ExponentialMovingAverage(model.parameters(), decay=0.9)
     with torch.no_grad():
         model.weight.mul_(2)
-    average.update()
+    run.compiled(average.update)()
     with average.average_parameters():
         return [parameter.detach().clone() for parameter in model.parameters()]
 
 
-@case("pytorch_tabnet", modes=EAGER)
+@case("pytorch_tabnet")
 def tabnet(run: Run) -> Any:
     from pytorch_tabnet.tab_network import TabNet
 
@@ -432,17 +446,19 @@ def ensemble(run: Run) -> Any:
     return run.train(model, [torch.randn(5, 4)])
 
 
-@case("tensordict", modes=EAGER)
+@case("tensordict")
 def dictionaries(run: Run) -> Any:
     from tensordict import TensorDict
 
     data = TensorDict({"a": torch.randn(4, 3), "b": {"c": torch.arange(4)}}, batch_size=[4])
-    moved = data.to(run.device)
-    stacked = torch.stack([moved, moved * 2], 0)
-    return stacked.to_dict(), moved[1:3].to_dict(), moved.reshape(2, 2).to_dict()
+
+    def apply(data: Any) -> Any:
+        return torch.stack([data, data * 2], 0), data[1:3], data.reshape(2, 2)
+
+    return [result.to_dict() for result in run.compiled(apply)(data.to(run.device))]
 
 
-@case("tensordict", modes=EAGER)
+@case("tensordict")
 def tensordict_module(run: Run) -> Any:
     from tensordict import TensorDict
     from tensordict.nn import TensorDictModule, TensorDictSequential
@@ -450,12 +466,13 @@ def tensordict_module(run: Run) -> Any:
     first = TensorDictModule(torch.nn.Linear(3, 4), in_keys=["a"], out_keys=["hidden"])
     second = TensorDictModule(torch.nn.Linear(4, 1), in_keys=["hidden"], out_keys=["value"])
     model = run.put(TensorDictSequential(first, second))
-    output = model(TensorDict({"a": torch.randn(4, 3)}, batch_size=[4]).to(run.device))
+    data = TensorDict({"a": torch.randn(4, 3)}, batch_size=[4]).to(run.device)
+    output = run.compiled(model)(data)
     output["value"].sum().backward()
     return output.to_dict(), [parameter.grad for parameter in model.parameters()]
 
 
-@case("torchrl", modes=EAGER)
+@case("torchrl")
 def advantages(run: Run) -> Any:
     from torchrl.objectives.value.functional import (
         generalized_advantage_estimate,
@@ -464,10 +481,14 @@ def advantages(run: Run) -> Any:
 
     value, after, reward = run.put([torch.randn(1, 6, 1) for _ in range(3)])
     done = run.put(torch.tensor([0, 0, 1, 0, 0, 1]).bool().reshape(1, 6, 1))
-    return [
-        generalized_advantage_estimate(0.9, 0.8, value, after, reward, done),
-        td_lambda_return_estimate(0.9, 0.8, after, reward, done),
-    ]
+
+    def apply(value: torch.Tensor, after: torch.Tensor, reward: torch.Tensor) -> Any:
+        return [
+            generalized_advantage_estimate(0.9, 0.8, value, after, reward, done),
+            td_lambda_return_estimate(0.9, 0.8, after, reward, done),
+        ]
+
+    return run.compiled(apply)(value, after, reward)
 
 
 @case("torchrl", modes=EAGER)
@@ -483,19 +504,23 @@ def replay_buffer(run: Run) -> Any:
     return buffer[:].to_dict()
 
 
-@case("torchrl", modes=EAGER)
+@case("torchrl")
 def actor(run: Run) -> Any:
     from torchrl.modules import MLP, TanhNormal
 
     model = run.put(MLP(in_features=3, out_features=4, num_cells=[8]))
-    mean, scale = model(run.put(torch.randn(5, 3))).chunk(2, -1)
-    distribution = TanhNormal(mean, scale.exp())
-    loss = distribution.log_prob(run.put(torch.full((5, 2), 0.3))).sum()
+
+    def likelihood(observations: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+        mean, scale = model(observations).chunk(2, -1)
+        return TanhNormal(mean, scale.exp()).log_prob(actions).sum()
+
+    inputs = run.put([torch.randn(5, 3), torch.full((5, 2), 0.3)])
+    loss = run.compiled(likelihood)(*inputs)
     loss.backward()
     return loss, [parameter.grad for parameter in model.parameters()]
 
 
-@case("stable_baselines3", modes=EAGER)
+@case("stable_baselines3")
 def policy(run: Run) -> Any:
     import numpy
     from gymnasium import spaces
@@ -506,7 +531,8 @@ def policy(run: Run) -> Any:
     )
     model = run.put(model)
     observations, actions = run.put([torch.randn(5, 3), torch.randint(0, 2, (5,))])
-    values, likelihood, entropy = model.evaluate_actions(observations, actions)
+    evaluate = run.compiled(model.evaluate_actions)
+    values, likelihood, entropy = evaluate(observations, actions)
     (values.sum() - likelihood.sum() + entropy.sum()).backward()
     return values, likelihood, entropy, [p.grad for p in model.parameters() if p.grad is not None]
 

@@ -20,13 +20,17 @@ def _boxes(count: int, size: float = 30) -> torch.Tensor:
     return torch.cat([corners.amin(1), corners.amax(1) + 1], dim=1)
 
 
-@case("torchvision", modes=EAGER)
+@case("torchvision")
 def nms(run: Run) -> Any:
     from torchvision import ops
 
     boxes, scores = run.put([_boxes(40), torch.rand(40)])
     classes = run.put(torch.randint(0, 3, (40,)))
-    return [ops.nms(boxes, scores, 0.3), ops.batched_nms(boxes, scores, classes, 0.3)]
+
+    def apply(boxes: torch.Tensor, scores: torch.Tensor, classes: torch.Tensor) -> Any:
+        return [ops.nms(boxes, scores, 0.3), ops.batched_nms(boxes, scores, classes, 0.3)]
+
+    return run.compiled(apply)(boxes, scores, classes)
 
 
 def _pooled(run: Run, pool: Any, channels: int) -> Any:
@@ -117,14 +121,14 @@ class _Predictor(torch.nn.Module):
         return self.classes(x), self.boxes(x)
 
 
-@case("torchvision", modes=EAGER)
+@case("torchvision")
 def transforms(run: Run) -> Any:
     from torchvision.transforms import v2
 
     # Use a float image: on devices other than the CPU, torchvision converts uint8 images to float
     # before resizing them.
     pipeline = v2.Compose([v2.Resize(20), v2.CenterCrop(16), v2.Normalize([0.5], [0.2])])
-    return pipeline(run.put(torch.rand(3, 24, 30)))
+    return run.compiled(pipeline)(run.put(torch.rand(3, 24, 30)))
 
 
 def _timm(run: Run, name: str, size: int = 32, **settings: Any) -> Any:
@@ -191,29 +195,37 @@ def filters(run: Run) -> Any:
     return run.compiled(apply)(image)
 
 
-@case("kornia", modes=EAGER)
+@case("kornia")
 def geometry(run: Run) -> Any:
     import kornia
 
     image, angle = run.put([torch.rand(2, 1, 12, 12), torch.tensor([30.0, -10.0])])
-    return [
-        kornia.geometry.transform.rotate(image, angle),
-        kornia.geometry.transform.pyrdown(image),
-        kornia.geometry.conversions.axis_angle_to_rotation_matrix(run.put(torch.rand(2, 3))),
-    ]
+
+    def apply(image: torch.Tensor, angle: torch.Tensor, axis: torch.Tensor) -> Any:
+        return [
+            kornia.geometry.transform.rotate(image, angle),
+            kornia.geometry.transform.pyrdown(image),
+            kornia.geometry.conversions.axis_angle_to_rotation_matrix(axis),
+        ]
+
+    return run.compiled(apply)(image, angle, run.put(torch.rand(2, 3)))
 
 
-@case("kornia", modes=EAGER)
+@case("kornia")
 def kornia_losses(run: Run) -> Any:
     import kornia
 
     a, b = run.put([torch.rand(1, 1, 12, 12), torch.rand(1, 1, 12, 12)])
     a.requires_grad_()
-    loss = kornia.losses.ssim_loss(a, b, 5) + kornia.losses.total_variation(a).mean()
+
+    def apply(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return kornia.losses.ssim_loss(a, b, 5) + kornia.losses.total_variation(a).mean()
+
+    loss = run.compiled(apply)(a, b)
     return loss, torch.autograd.grad(loss, a)
 
 
-@case("open_clip_torch", modes=EAGER)
+@case("open_clip_torch")
 def clip(run: Run) -> Any:
     from open_clip.loss import ClipLoss
     from open_clip.model import CLIP, CLIPTextCfg, CLIPVisionCfg
@@ -250,7 +262,7 @@ def smp_losses(run: Run) -> Any:
     return run.compiled(lambda x, y: [loss(x, y) for loss in losses])(scores, target)
 
 
-@case("ultralytics", modes=EAGER)
+@case("ultralytics")
 def yolo_blocks(run: Run) -> Any:
     from ultralytics.nn.modules import SPPF, C2f, Conv
 
@@ -258,15 +270,17 @@ def yolo_blocks(run: Run) -> Any:
     return run.train(model, [torch.randn(_IMAGES)], steps=1)
 
 
-@case("ultralytics", modes=EAGER)
+@case("ultralytics")
 def box_iou(run: Run) -> Any:
     from ultralytics.utils.metrics import bbox_iou, box_iou
 
-    a, b = run.put([_boxes(5), _boxes(5)])
-    return [box_iou(a, b), bbox_iou(a, b, CIoU=True, xywh=False)]
+    def apply(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
+        return [box_iou(a, b), bbox_iou(a, b, CIoU=True, xywh=False)]
+
+    return run.compiled(apply)(*run.put([_boxes(5), _boxes(5)]))
 
 
-@case("monai", modes=EAGER)
+@case("monai")
 def monai_unet(run: Run) -> Any:
     from monai.networks.nets import UNet
 
@@ -284,23 +298,28 @@ def monai_losses(run: Run) -> Any:
     return run.compiled(lambda x, y: [loss(x, y) for loss in losses])(scores, target)
 
 
-@case("piq", modes=EAGER)
+@case("piq")
 def quality(run: Run) -> Any:
     import piq
 
     a, b = run.put([torch.rand(1, 3, 32, 32), torch.rand(1, 3, 32, 32)])
     a.requires_grad_()
-    loss = piq.ssim(a, b, kernel_size=5) + piq.total_variation(a) + piq.gmsd(a, b)
-    return loss, torch.autograd.grad(loss, a), piq.psnr(a, b)
+
+    def apply(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        loss = piq.ssim(a, b, kernel_size=5) + piq.total_variation(a) + piq.gmsd(a, b)
+        return loss, piq.psnr(a, b)
+
+    loss, ratio = run.compiled(apply)(a, b)
+    return loss, torch.autograd.grad(loss, a), ratio
 
 
-@case("lpips", modes=EAGER)
+@case("lpips")
 def perceptual(run: Run) -> Any:
     import lpips
 
     metric = run.put(lpips.LPIPS(net="squeeze", pretrained=False, pnet_rand=True, verbose=False))
     a, b = run.put([torch.rand(1, 3, 32, 32), torch.rand(1, 3, 32, 32)])
-    return metric.eval()(a, b)
+    return run.compiled(metric.eval())(a, b)
 
 
 @case("pytorch_msssim")
@@ -311,14 +330,20 @@ def structural(run: Run) -> Any:
     return run.compiled(run.put(SSIM(data_range=1.0, win_size=5)))(a, b)
 
 
-@case("pytorch_metric_learning", modes=EAGER)
+@case("pytorch_metric_learning")
 def metric_losses(run: Run) -> Any:
     from pytorch_metric_learning import losses, miners
 
     x, labels = run.put([torch.randn(8, 4), torch.tensor([0, 0, 1, 1, 2, 2, 3, 3])])
     x.requires_grad_()
-    loss = losses.TripletMarginLoss()(x, labels, miners.BatchHardMiner()(x, labels))
-    loss = loss + losses.NTXentLoss()(x, labels) + losses.ContrastiveLoss()(x, labels)
+    miner, triplets = miners.BatchHardMiner(), losses.TripletMarginLoss()
+    kinds = [losses.NTXentLoss(), losses.ContrastiveLoss()]
+
+    def apply(x: torch.Tensor) -> torch.Tensor:
+        loss: torch.Tensor = triplets(x, labels, miner(x, labels))
+        return loss + sum(kind(x, labels) for kind in kinds)
+
+    loss = run.compiled(apply)(x)
     return loss, torch.autograd.grad(loss, x)
 
 
@@ -342,16 +367,15 @@ def simple_vit(run: Run) -> Any:
     return run.train(model, [torch.randn(2, 3, 16, 16)], steps=1)
 
 
-@case("vector_quantize_pytorch", modes=EAGER)
+@case("vector_quantize_pytorch")
 def quantized(run: Run) -> Any:
     from vector_quantize_pytorch import VectorQuantize
 
     layer = run.put(VectorQuantize(dim=4, codebook_size=8, decay=0.9)).eval()
-    values, indices, loss = layer(run.put(torch.randn(2, 6, 4)))
-    return values, indices, loss
+    return run.compiled(layer)(run.put(torch.randn(2, 6, 4)))
 
 
-@case("denoising_diffusion_pytorch", modes=EAGER)
+@case("denoising_diffusion_pytorch")
 def diffusion(run: Run) -> Any:
     from denoising_diffusion_pytorch import Unet
 
