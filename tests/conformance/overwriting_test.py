@@ -128,5 +128,5 @@ def _overwritten(
     graph = _C.CpuGraph(len(tensors), steps, [("value", result)], [], 0)
     placed = [tensor.to("tpu") for tensor in tensors]
     results = graph.run(placed, None)
-    assert results is not None, func
+    assert isinstance(results, list), func
     return results[0].cpu(), list(zip(placed, tensors, strict=True))

@@ -178,7 +178,7 @@ def _same_value(node: Node) -> Node | None:
         return None
     source = node.args[0]
     if node.target is _aten.t.default and source.target is _aten.t.default:
-        source = source.args[0]  # type: ignore[assignment]
+        source = source.args[0]
     return source if _layout(source) == _layout(node) else None
 
 
@@ -198,7 +198,7 @@ def _may_overwrite(node: Node) -> bool:
 
     In other dtypes, torch's operator in place can give results that differ in their lowest bits.
     """
-    if torch.Tag.pointwise not in node.target.tags or not isinstance(node.args[0], Node):  # type: ignore[union-attr]
+    if torch.Tag.pointwise not in node.target.tags or not isinstance(node.args[0], Node):
         return False
     before, after = node.args[0].meta.get("val"), node.meta.get("val")
     return (

@@ -99,7 +99,7 @@ def _run_view(source: torch.Tensor, op: Any, arguments: list[Any]) -> torch.Tens
     elements = torch.tensor([]).set_(source.untyped_storage()).to("tpu")
     placed = elements.as_strided(source.shape, source.stride(), source.storage_offset())
     results = graph.run([placed], None)
-    return None if results is None else results[0]
+    return results[0] if isinstance(results, list) else None
 
 
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:

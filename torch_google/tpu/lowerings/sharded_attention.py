@@ -116,7 +116,7 @@ def divided(mesh: Mapping[str, int], sizes: Mapping[str, int], arrays: Sequence[
 
     An axis that shards the batch of an array divides the batch; any other axis that shards heads
     divides the heads. Any other axis that shards rows or keys divides the rows. For all other axes,
-    the order is batch, heads, rows, because each device that has some of the rows needs all keys and
+    the order is batch, heads, rows, because a device with some of the rows needs all keys and
     values. An axis that shards no array divides batch or heads, because devices along it would
     compute the same, unless no array is sharded at all. An axis is left out if it does not divide a
     dimension evenly.

@@ -99,8 +99,8 @@ def test_another_program_is_not_changed() -> None:
         ([{"h": ("x",)}, {"b": ("x",), "h": ("y",)}], {"b": ("x",), "h": ("y",), "r": ()}),
         # Without y, four devices would compute the same.
         ([{"b": ("x",)}], {"b": ("x",), "h": ("y",), "r": ()}),
-        # Each of the y devices has one head, so x divides the batch: the devices would need all keys
-        # of all batch entries if it divided the rows.
+        # Each of the y devices has one head, so x divides the batch. If it divided the rows, each
+        # device would need all keys of all batch entries.
         ([{"h": ("y", "x")}], {"b": ("x",), "h": ("y",), "r": ()}),
         # An axis that divides the batch of one array does not divide the rows of another.
         ([{"r": ("x",)}, {"b": ("x",)}], {"b": ("x",), "h": ("y",), "r": ()}),

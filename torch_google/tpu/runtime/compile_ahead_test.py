@@ -65,6 +65,10 @@ def test_after_an_interruption_the_program_can_be_compiled_again() -> None:
     attempts: list[int] = []
     hold, held = threading.Event(), threading.Event()
 
+    def block() -> None:
+        held.set()
+        assert hold.wait(60)
+
     def make() -> str:
         attempts.append(1)
         if len(attempts) == 1:
@@ -72,7 +76,7 @@ def test_after_an_interruption_the_program_can_be_compiled_again() -> None:
         return "made"
 
     ahead = AheadCompiler("test-ahead", 1)
-    ahead.submit(lambda: (held.set(), hold.wait(60)))
+    ahead.submit(block)
     assert held.wait(60)
     task = ahead.submit(make)
     with pytest.raises(KeyboardInterrupt):
