@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that an operator in a graph on CPU kernels may overwrite its first operand.
+"""Test that an elementwise operator gives the same results if a graph runs it in place.
 
 A graph runs an elementwise operator in place if nothing else uses the operand's memory. The samples
 come from op_db. The default run covers some of the operators, and the full run covers all of them.
@@ -32,7 +32,7 @@ def _device() -> None:
 
 
 class _Calls(TorchDispatchMode):
-    """Records calls to elementwise operators whose results are like their first operands."""
+    """Records elementwise calls whose results have the dtype and sizes of the first operand."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -104,8 +104,8 @@ class BucketedProgram:
             (node, self._order(node, position >= loose)) for position, node in self._made
         ]
         self._results = [self._result(position, node) for position, node in self._made]
-        # For each new tensor, the position among them of the first tensor with the same values. As
-        # in a Specialization, both are one tensor.
+        # For each new tensor, the index of the first new tensor with the same values. Both are
+        # returned as one tensor, as in a Specialization.
         self._firsts = [self._orders.index(order) for order in self._orders]
         self._returned = list(dict.fromkeys(self._orders))
         self._picked = [self._returned.index(order) for order in self._orders]

@@ -157,8 +157,7 @@ class CompiledGraph(OutputCode):
             for node in module.graph.nodes:
                 for name in ("source_fn_stack", "fwd_source_fn_stack", "example_value"):
                     node.meta.pop(name, None)
-        # The mode of fake tensors is active here, in which the values of the graph's constants
-        # cannot be read.
+        # FakeTensorMode is active here, and the graph's constants cannot be read in it.
         with _disable_current_modes():
             self._stored = GraphPickler.dumps(self.signature.graph, PicklerOptions(ops_filter=None))
         del self.signature, self.options, self._accepted, self._specializations, self._bucketed
@@ -240,9 +239,9 @@ class CompiledGraph(OutputCode):
 
 
 def _save_results(graph: GraphModule, count: int) -> None:
-    """Save a result itself for the backward graph, instead of a detached alias of it.
+    """Let the backward graph save a result itself, instead of a detached alias of it.
 
-    The first `count` outputs are results. Arrays have no aliases, so a detached one would be
+    The first `count` outputs are results. Arrays have no aliases, so a detached alias would be
     another tensor, and torch would not notice that the caller writes to the result before the
     backward pass.
     """

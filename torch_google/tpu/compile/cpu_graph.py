@@ -196,7 +196,8 @@ def _expression(number: Any) -> Any:
 def _may_overwrite(node: Node) -> bool:
     """Return whether the result of an operator may have the memory of its first operand.
 
-    In other dtypes, torch's operator in place can give results that differ in their lowest bits.
+    It may only in the dtypes _OVERWRITTEN_DTYPES. In others, torch's operators round differently in
+    place.
     """
     if torch.Tag.pointwise not in node.target.tags or not isinstance(node.args[0], Node):
         return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs on CPU kernels: their views, the steps that they leave out, and results that they keep."""
+"""Graphs on CPU kernels: their views, skipped steps, cached constants and overwritten operands."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def cpu_kernels() -> Iterator[None]:
 
 @st.composite
 def _sources(draw: st.DrawFn) -> torch.Tensor:
-    """Draw a tensor of up to four dimensions, dense or a part of a larger one, in any order."""
+    """Draw a tensor of up to four dimensions, dense or a part of a larger one, with any strides."""
     sizes = draw(st.lists(st.integers(0, 4), max_size=4))
     gaps = [size + draw(st.integers(0, 1)) for size in sizes]
     whole = torch.arange(float(torch.Size(gaps).numel())).reshape(gaps)

@@ -110,8 +110,8 @@ class Specialization:
         self._results = [self._result(output) for output in signature.outputs]
         positions = [r.position for r in self._results if isinstance(r, _NewResult | _ViewResult)]
         # Whether some results share an output array: views of it, or one tensor that is returned
-        # several times, for example to the caller and to the backward graph. torch then notices a
-        # write to it before the backward pass.
+        # several times, for example to the caller and to the backward graph. torch then notices if
+        # the caller writes to it before the backward pass.
         self._shared = len(set(positions)) < len(positions) or any(
             isinstance(result, _ViewResult) for result in self._results
         )

@@ -163,7 +163,7 @@ def sampled_addmm(
 
 
 def mask(tensor: torch.Tensor, where: torch.Tensor) -> torch.Tensor:
-    """Return the values of a tensor at the indices of the compressed tensor `where`."""
+    """Return a compressed tensor with the indices of `where` and the values of `tensor` there."""
     return _with_values(where, _gathered(tensor.to_dense(), *_indices(where)))
 
 

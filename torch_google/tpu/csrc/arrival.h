@@ -50,7 +50,7 @@ class Arrival {
   // failed. Call it only if is_done().
   at::Tensor storage(size_t output) const;
   // Returns the storage of one output, or an undefined tensor if the outputs
-  // are not on the host: not yet, or because of an error, or as arrays.
+  // have not arrived, have failed, or are arrays on the device.
   at::Tensor storage_on_host(size_t output) const;
   // Returns one output as a jax.Array, or null if the outputs are on the host.
   // Throws the error if the collective failed. Call it only if is_done().

@@ -33,7 +33,8 @@ c10::ScalarType dtype_of(const c10::TensorImpl& tensor) {
 }
 
 // Returns the shape and dtype of a flat array that fills a storage of `bytes`
-// bytes: of `dtype`, unless the size is not a multiple of its elements' size.
+// bytes. The dtype is `dtype`, or uint8 if its elements do not fill the
+// storage.
 std::pair<Sizes, c10::ScalarType> flat_of(size_t bytes, c10::ScalarType dtype) {
   const size_t item = c10::elementSize(dtype);
   if (bytes % item != 0) {
@@ -276,7 +277,7 @@ void Box::receive() {
     torch::translate_exception_to_python(std::current_exception());
     error = caught();
   }
-  // The same during the conversion.
+  // Another thread may also have replaced the value during the conversion.
   if (arrival_ != arrival) {
     return;
   }

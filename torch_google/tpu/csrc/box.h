@@ -101,8 +101,9 @@ class Box {
                Sharding sharding);
   // Takes the value out of the box and returns the owned reference. `arrival`
   // then delivers the next value as its output `output`. Does nothing and
-  // returns null if there is no value, if a write is pending, or if the value
-  // has more than `others` other owners.
+  // returns null if there is no value, if a write is pending or has failed, if
+  // code outside the runtime may use the value, or if the value has more than
+  // `others` other owners.
   PyObject* take(std::shared_ptr<Arrival> arrival, size_t output = 0,
                  Py_ssize_t others = 0);
   // Sets the sharding of a box that was never written to.
@@ -178,7 +179,8 @@ class Box {
 
 // Returns whether a jax.Array has no buffer, because a program overwrote it.
 bool is_deleted(PyObject* array);
-// Returns whether a jax.Array certainly has its buffer. Does not throw.
+// Returns whether a jax.Array still has its buffer, or false if that cannot be
+// determined. Does not throw.
 bool is_intact(PyObject* array);
 
 // Returns sizes as a Python tuple. The caller must hold the GIL.

@@ -76,7 +76,7 @@ class KindKey {
                    (implementation->is_wrapped_number() << 2) |
                    (implementation->is_contiguous() << 1) |
                    (implementation->numel() == 0));
-    // Integers cannot be divided by these two numbers; see _may_overflow() in
+    // Divisions of integers by 0 and -1 run as programs; see _may_overflow() in
     // eager/cpu_kernels.py.
     if (implementation->is_wrapped_number() &&
         tensor.scalar_type() == at::kLong && tensor.device().is_cpu()) {

@@ -400,7 +400,7 @@ void CpuGraph::append_numbers(const Operand& operand, size_t position,
       append_numbers(item, position, registers, numbers);
     }
   } else if (value.isNone()) {
-    // The default start and end of a slice, whose second argument is the start.
+    // The default start (argument 2) or end of a slice.
     numbers.push_back(position == 2 ? 0 : INT64_MAX);
   } else if (value.isInt()) {
     numbers.push_back(value.toInt());

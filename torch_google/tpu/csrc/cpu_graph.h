@@ -68,7 +68,7 @@ class CpuGraph {
   };
   using Registers = std::vector<c10::IValue>;
 
-  // Sets what a step that is an operator does, and its operands.
+  // Sets the operator or the view that a step runs, and its operands.
   static void set_operation(Step& step, const std::string& name,
                             const std::string& overload, bool overwrites,
                             const pybind11::list& operands);
@@ -77,7 +77,7 @@ class CpuGraph {
   static Operand plain_operand(const pybind11::handle& description);
   static void find_last_uses(Operand& operand, std::vector<Operand*>& last);
   void find_used_and_constant_steps();
-  // Appends the numbers in argument `position` of an operator for a view.
+  // Appends the numbers in a view operator's argument at index `position`.
   static void append_numbers(const Operand& operand, size_t position,
                              const Registers& registers,
                              at::DimVector& numbers);
@@ -97,8 +97,8 @@ class CpuGraph {
   std::vector<Operand> outputs_;
   std::vector<size_t> written_;
   c10::DeviceIndex device_;
-  // The results of constant steps, by step. None of a step that has not run,
-  // or whose result is large.
+  // The results of constant steps, by step. None for steps that have not run
+  // or whose results are too large to keep.
   mutable std::vector<c10::IValue> constants_;
 };
 

@@ -10,18 +10,18 @@
 
 namespace torch_google::tpu {
 
-// The kinds of views. Those in the first line need no numbers.
+// The kinds of views, each with the numbers that it needs.
 enum class View {
-  alias,
-  matrix_transpose,
-  reshape,
-  permute,
-  expand,
-  squeeze,    // sizes or dimensions
-  transpose,  // two dimensions
-  unsqueeze,  // a dimension
-  select,     // a dimension and an index
-  slice       // a dimension, start, end and step
+  alias,             // none
+  matrix_transpose,  // none
+  reshape,           // sizes
+  permute,           // dimensions
+  expand,            // sizes
+  squeeze,           // dimensions
+  transpose,         // two dimensions
+  unsqueeze,         // a dimension
+  select,            // a dimension and an index
+  slice              // a dimension, start, end and step
 };
 
 // Returns the kind of view that an operator of torch creates, if it is one of

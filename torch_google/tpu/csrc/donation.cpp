@@ -18,8 +18,8 @@ void check_writable(const at::Tensor& tensor) {
 Donation::Donation(PyObject* tensors, PyObject* arrays,
                    const std::vector<size_t>& indices)
     : arrival_(pending_write()) {
-  // Before anything is taken: after the program, the first error would leave
-  // the other storages without values.
+  // Check all tensors before taking any array. If a check failed after the
+  // program ran, the other storages would have no values.
   for (const size_t index : indices) {
     const Ref object = Ref::checked(
         PySequence_GetItem(tensors, static_cast<Py_ssize_t>(index)));

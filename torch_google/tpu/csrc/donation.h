@@ -22,15 +22,16 @@ void check_writable(const at::Tensor& tensor);
 // GIL.
 class Donation {
  public:
-  // Takes the arrays out of the storages of `tensors`. `arrays` is a list,
-  // which must have the only other reference to each array. `indices` selects
-  // the tensors and their arrays. An array stays in its storage, and its index
-  // is added to refused(), if code outside the runtime may use its buffer or if
-  // the storage no longer contains it. Takes nothing if check_writable()
-  // throws.
+  // Takes arrays out of the storages of `tensors`. `indices` are the positions
+  // of these tensors, and of their arrays in the list `arrays`. An array stays
+  // in its storage, and its index is added to refused(), if anything but the
+  // storage and the list refers to it, if code outside the runtime may use its
+  // buffer, or if the storage has another value. Takes nothing if
+  // check_writable() throws.
   Donation(PyObject* tensors, PyObject* arrays,
            const std::vector<size_t>& indices);
-  // Like fail(), with an error that says that the program did not end.
+  // Unless finish() or fail() was called, fails with an error that says that
+  // the program was interrupted.
   ~Donation();
   Donation(const Donation&) = delete;
   Donation& operator=(const Donation&) = delete;
@@ -38,7 +39,7 @@ class Donation {
   // The indices of the arrays that must be copied, because only the copies can
   // be donated.
   const std::vector<size_t>& refused() const { return refused_; }
-  // Wakes the waiting threads. Call it after the storages got their new values.
+  // Wakes the waiting threads. Call it after the new values have been stored.
   void finish();
   // Puts the arrays back into the storages that have no new values. A storage
   // whose array the program has overwritten gets the error.

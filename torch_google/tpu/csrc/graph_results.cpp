@@ -13,7 +13,8 @@
 namespace torch_google::tpu {
 namespace {
 
-// Returns the number of elements from a tensor's first to its last.
+// Returns how many elements the memory from a tensor's first element to its
+// last can hold.
 int64_t extent(const at::Tensor& tensor) {
   int64_t last = 0;
   for (int64_t i = 0; i < tensor.dim(); ++i) {

@@ -13,12 +13,14 @@
 
 namespace torch_google::tpu {
 
-// Returns the box of a tensor on the device, with a shape and a dtype.
+// Returns the box of a tensor on the device, after setting its shape and dtype
+// if they are not set.
 Box& settled_box(const at::Tensor& tensor);
 
 // Creates a tensor on the device with the values, sizes and strides of a CPU
-// tensor. If `owns`, it takes over the CPU tensor's memory, unless that memory
-// has elements outside the tensor. Otherwise, it gets a copy.
+// tensor. If `owns`, the new tensor takes over the CPU tensor's memory, unless
+// that memory begins before its first element or ends after its last one.
+// Otherwise, the elements are copied.
 at::Tensor on_device(const at::Tensor& value, bool owns,
                      c10::DeviceIndex device);
 
@@ -32,7 +34,7 @@ class GraphWrites {
   void add(const at::Tensor& target, at::Tensor value);
   // Stores the new values. Nothing here can fail halfway: the values have the
   // sizes and dtypes of their targets, and compile/cpu_graph.py refuses targets
-  // whose elements overlap.
+  // with a stride of 0, to which torch does not write.
   void apply();
 
  private:

@@ -159,9 +159,10 @@ Results Program::run(const Call& call, bool debug,
     } else {
       arrays = this->call(arguments);
     }
-    // Run again if another thread has written to an input or changed a shape.
-    // The loop terminates, because one of the competing threads always succeeds
-    // in storing its values.
+    // Run again if another thread has replaced a value that the operator reads
+    // and writes. If a shape has changed, the next iteration throws
+    // LayoutChanged. One of the competing threads always succeeds in storing
+    // its values.
     if (!is_up_to_date(call, owned)) {
       continue;
     }

@@ -65,7 +65,7 @@ _INDEXED = frozenset(
 # Operators that divide integers. On x86, the CPU's kernels end the process (SIGFPE) if they divide
 # the smallest integer by -1.
 _DIVISIONS = frozenset({"aten::div", "aten::floor_divide", "aten::fmod", "aten::remainder"})
-# C++ divides these as int32, so their quotients do not overflow. bool has no quotients.
+# C++ divides these as int32, so their quotients do not overflow.
 _SMALL_INTEGERS = frozenset({torch.int8, torch.uint8, torch.int16, torch.bool})
 # Tags of operators whose result sizes, or results on the host, depend on values.
 _HAS_VALUE_SIZES = frozenset({torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output})
@@ -216,7 +216,10 @@ def _truncates(op: OpOverload, args: Sequence[Any]) -> bool:
 
 
 def _may_overflow(op: OpOverload, args: Sequence[Any]) -> bool:
-    """Return whether a call may divide the smallest integer by -1. XLA defines that result."""
+    """Return whether a call may divide integers by 0, or the smallest integer by -1.
+
+    XLA defines these results.
+    """
     if op._schema.name.removesuffix("_") not in _DIVISIONS:
         return False
     if op._schema.name.startswith("aten::div") and not isinstance(args[-1 - _has_out(op)], str):
@@ -226,7 +229,7 @@ def _may_overflow(op: OpOverload, args: Sequence[Any]) -> bool:
         return False
     divisor = args[1].value if isinstance(args[1], Number) else args[1]
     if isinstance(divisor, int | float):
-        # C++ has a kind of call for each of these two divisors (../csrc/call_kind.h).
+        # C++ calls `admit` separately for each of these two divisors (../csrc/call_kind.h).
         return divisor in (-1, 0)
     return not all(t.dtype in _SMALL_INTEGERS for t in tensors)
 

@@ -370,7 +370,7 @@ def _quotients(dtype: torch.dtype) -> dict[str, Callable[[torch.Tensor, torch.Te
 def test_the_smallest_integer_divided_by_minus_one_wraps(name: str, dtype: torch.dtype) -> None:
     # torch's CPU kernels end the process for int32 and int64, unless they have vector code.
     divide = _quotients(dtype)[name]
-    # A kind of call with a safe divisor, for which a kernel would be admitted first.
+    # First make calls with a safe divisor, for which a kernel is admitted.
     for size in (3, 4):
         ones = torch.ones(size, dtype=dtype, device="tpu")
         assert divide(ones * 7, ones).shape == (size,)

@@ -137,7 +137,7 @@ def wait_for_compiles() -> None:
 
 
 def _when_idle(fusion: Fusion) -> jax.stages.Compiled:
-    """Compile a trace after the programs of its operators, which run before it."""
+    """Compile a trace after the programs of its operators, because those are needed first."""
     AHEAD.wait()
     return fusion.compile()
 

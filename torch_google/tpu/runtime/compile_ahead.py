@@ -35,9 +35,9 @@ class Task:
         return self._is_running
 
     def result(self) -> Any:
-        """Return the program, or raise the compiler's error. The next call then tries again.
+        """Return the program, or raise the compiler's error. The next call then compiles it again.
 
-        Compiles programs in this thread until this one is done.
+        While it waits, this thread compiles programs.
         """
         self._compiler.finish(self)
         assert self._outcome is not None
@@ -66,7 +66,7 @@ class Task:
 class AheadCompiler:
     """Daemon threads, started by the first task, that compile programs in the order of submission.
 
-    At exit, the process drops all programs that are not being compiled yet.
+    At exit, the process drops the queued programs, and waits for those that are being compiled.
     """
 
     def __init__(self, name: str, threads: int) -> None:
@@ -79,7 +79,7 @@ class AheadCompiler:
         self._threads: list[threading.Thread] = []
 
     def submit(self, make: Callable[[], Any]) -> Task:
-        """Return a task that calls `make`, in one of the threads or in one that needs a program."""
+        """Return a task that calls `make`, in one of the threads or in one that waits."""
         task = Task(make, self)
         with self._changed:
             if not self._threads and not self._is_closed:
@@ -95,12 +95,12 @@ class AheadCompiler:
         return task
 
     def wait(self) -> None:
-        """Wait until all programs are compiled."""
+        """Wait until no program is queued or being compiled."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_closed or not (self._queue or self._busy))
 
     def finish(self, task: Task) -> None:
-        """Compile programs in this thread until a task is done: that one first, then others."""
+        """Compile a task in this thread, or others while another thread compiles it."""
         while not task.is_done:
             with self._changed:
                 if not task.is_running:
@@ -148,7 +148,7 @@ class AheadCompiler:
 
 
 def _threads() -> int:
-    """Return the number of threads: the thread that records a trace has a core of its own."""
+    """Return the number of threads, which leaves one core to the thread that records a trace."""
     return min(max(len(os.sched_getaffinity(0)) - 1, 1), 8)
 
 

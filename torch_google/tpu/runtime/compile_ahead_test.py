@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that threads compile before their first run."""
+"""Programs are compiled in other threads before their first run."""
 
 from __future__ import annotations
 
