@@ -21,6 +21,8 @@ from benchmarks.tpu_eager.measure import environment
 
 # The number of warm-up steps. In the first steps, compilers may generate code for a single size.
 _WARM = 16
+# The number of steps in a peer's turn.
+_TURN = 8
 _BASELINES = {"compile": "inductor"}
 
 
@@ -84,7 +86,11 @@ def _note(cost: _Cost, baseline: _Cost | None) -> str:
 def _measure(
     stream: str, peers: Sequence[str], steps: int, torchax: str | None
 ) -> dict[str, _Cost]:
-    """Run the steps of a stream, each with all peers in turn. Each peer is a process."""
+    """Run the steps of a stream, with all peers in turn. Each peer is a process.
+
+    In a turn, a peer performs several steps, so that the processor's caches are as warm as in a
+    loop: between its turns, other peers may run for seconds.
+    """
     workers: dict[str, subprocess.Popen[str]] = {}
     try:
         for peer in peers:
@@ -98,20 +104,21 @@ def _measure(
                 stdout=subprocess.PIPE,
                 text=True,
             )
-        answers = [
-            {peer: _step(peer, worker) for peer, worker in workers.items()}
-            for _ in range(_WARM + steps)
-        ]
+        answers: dict[str, list[dict[str, Any]]] = {peer: [] for peer in peers}
+        for begin in range(0, _WARM + steps, _TURN):
+            count = min(_TURN, _WARM + steps - begin)
+            for peer, worker in workers.items():
+                answers[peer] += [_step(peer, worker) for _ in range(count)]
     finally:
         for worker in workers.values():
             worker.kill()
             worker.wait()
     return {
         peer: _Cost(
-            answers[0][peer]["cpu"],
-            statistics.fmean(answer[peer]["cpu"] for answer in answers[_WARM:]),
-            statistics.median(answer[peer]["cpu"] for answer in answers[_WARM:]),
-            (answers[-1][peer]["programs"] - answers[_WARM - 1][peer]["programs"]) / steps,
+            answers[peer][0]["cpu"],
+            statistics.fmean(answer["cpu"] for answer in answers[peer][_WARM:]),
+            statistics.median(answer["cpu"] for answer in answers[peer][_WARM:]),
+            (answers[peer][-1]["programs"] - answers[peer][_WARM - 1]["programs"]) / steps,
         )
         for peer in peers
     }
