@@ -166,10 +166,10 @@ def _step(
 
 
 def _identity(value: Any) -> Hashable:
-    """Return a key that is equal for equal steps. 1, 1.0 and True are different."""
+    """Return a key that is equal for equal steps. 1, 1.0 and True differ, and so do 0.0 and -0.0."""
     if isinstance(value, tuple | list):
         return type(value), *map(_identity, value)
-    return type(value), repr(value) if isinstance(value, float) else value
+    return type(value), repr(value) if isinstance(value, float | complex) else value
 
 
 def _same_value(node: Node) -> Node | None:

@@ -25,7 +25,7 @@ at::Tensor with_geometry(const at::Tensor& source, c10::IntArrayRef sizes,
   return view;
 }
 
-at::Tensor reshaped(const at::Tensor& source, c10::IntArrayRef requested) {
+at::Tensor reshaped_view(const at::Tensor& source, c10::IntArrayRef requested) {
   const Numbers sizes = at::infer_size_dv(requested, source.numel());
   const auto strides =
       at::detail::computeStride(source.sizes(), source.strides(), sizes);
@@ -35,7 +35,8 @@ at::Tensor reshaped(const at::Tensor& source, c10::IntArrayRef requested) {
   return with_geometry(source, sizes, *strides, source.storage_offset());
 }
 
-at::Tensor permuted(const at::Tensor& source, c10::IntArrayRef dimensions) {
+at::Tensor permuted_view(const at::Tensor& source,
+                         c10::IntArrayRef dimensions) {
   TORCH_CHECK(static_cast<int64_t>(dimensions.size()) == source.dim(),
               "tpu: a permutation of ", dimensions.size(),
               " dimensions for a tensor of ", source.dim());
@@ -49,7 +50,8 @@ at::Tensor permuted(const at::Tensor& source, c10::IntArrayRef dimensions) {
   return with_geometry(source, sizes, strides, source.storage_offset());
 }
 
-at::Tensor transposed(const at::Tensor& source, int64_t first, int64_t second) {
+at::Tensor transposed_view(const at::Tensor& source, int64_t first,
+                           int64_t second) {
   first = at::maybe_wrap_dim(first, source.dim());
   second = at::maybe_wrap_dim(second, source.dim());
   Numbers sizes(source.sizes());
@@ -61,7 +63,7 @@ at::Tensor transposed(const at::Tensor& source, int64_t first, int64_t second) {
   return with_geometry(source, sizes, strides, source.storage_offset());
 }
 
-at::Tensor expanded(const at::Tensor& source, c10::IntArrayRef requested) {
+at::Tensor expanded_view(const at::Tensor& source, c10::IntArrayRef requested) {
   TORCH_CHECK(static_cast<int64_t>(requested.size()) >= source.dim(),
               "tpu: a tensor of ", source.dim(), " dimensions expanded to ",
               requested.size());
@@ -71,7 +73,8 @@ at::Tensor expanded(const at::Tensor& source, c10::IntArrayRef requested) {
                        source.storage_offset());
 }
 
-at::Tensor squeezed(const at::Tensor& source, c10::IntArrayRef dimensions) {
+at::Tensor squeezed_view(const at::Tensor& source,
+                         c10::IntArrayRef dimensions) {
   std::vector<bool> is_removed(static_cast<size_t>(source.dim()));
   for (const int64_t each : dimensions) {
     const int64_t dimension = at::maybe_wrap_dim(each, source.dim());
@@ -90,7 +93,7 @@ at::Tensor squeezed(const at::Tensor& source, c10::IntArrayRef dimensions) {
   return with_geometry(source, sizes, strides, source.storage_offset());
 }
 
-at::Tensor unsqueezed(const at::Tensor& source, int64_t dimension) {
+at::Tensor unsqueezed_view(const at::Tensor& source, int64_t dimension) {
   dimension = at::maybe_wrap_dim(dimension, source.dim() + 1);
   Numbers sizes(source.sizes());
   Numbers strides(source.strides());
@@ -101,8 +104,8 @@ at::Tensor unsqueezed(const at::Tensor& source, int64_t dimension) {
   return with_geometry(source, sizes, strides, source.storage_offset());
 }
 
-at::Tensor selected(const at::Tensor& source, int64_t dimension,
-                    int64_t index) {
+at::Tensor selected_view(const at::Tensor& source, int64_t dimension,
+                         int64_t index) {
   TORCH_CHECK_INDEX(source.dim() > 0,
                     "tpu: select on a tensor of no dimension");
   dimension = at::maybe_wrap_dim(dimension, source.dim());
@@ -119,8 +122,8 @@ at::Tensor selected(const at::Tensor& source, int64_t dimension,
   return with_geometry(source, sizes, strides, offset);
 }
 
-at::Tensor sliced(const at::Tensor& source, int64_t dimension, int64_t start,
-                  int64_t end, int64_t step) {
+at::Tensor sliced_view(const at::Tensor& source, int64_t dimension,
+                       int64_t start, int64_t end, int64_t step) {
   TORCH_CHECK(source.dim() > 0 && step > 0, "tpu: no slice with step ", step,
               " of a tensor of ", source.dim(), " dimensions");
   dimension = at::maybe_wrap_dim(dimension, source.dim());
@@ -186,24 +189,24 @@ at::Tensor create_view(View kind, const at::Tensor& source,
     case View::matrix_transpose:
       TORCH_CHECK(source.dim() <= 2, "tpu: t() of a tensor of ", source.dim(),
                   " dimensions");
-      return transposed(source, 0, source.dim() < 2 ? 0 : 1);
+      return transposed_view(source, 0, source.dim() < 2 ? 0 : 1);
     case View::reshape:
-      return reshaped(source, numbers);
+      return reshaped_view(source, numbers);
     case View::permute:
-      return permuted(source, numbers);
+      return permuted_view(source, numbers);
     case View::expand:
-      return expanded(source, numbers);
+      return expanded_view(source, numbers);
     case View::squeeze:
-      return squeezed(source, numbers);
+      return squeezed_view(source, numbers);
     case View::transpose:
-      return transposed(source, numbers.at(0), numbers.at(1));
+      return transposed_view(source, numbers.at(0), numbers.at(1));
     case View::unsqueeze:
-      return unsqueezed(source, numbers.at(0));
+      return unsqueezed_view(source, numbers.at(0));
     case View::select:
-      return selected(source, numbers.at(0), numbers.at(1));
+      return selected_view(source, numbers.at(0), numbers.at(1));
     case View::slice:
-      return sliced(source, numbers.at(0), numbers.at(1), numbers.at(2),
-                    numbers.at(3));
+      return sliced_view(source, numbers.at(0), numbers.at(1), numbers.at(2),
+                         numbers.at(3));
   }
   TORCH_INTERNAL_ASSERT(false, "tpu: an unknown kind of view");
 }

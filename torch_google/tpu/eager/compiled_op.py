@@ -28,7 +28,6 @@ from torch_google.tpu.eager.normalized_call import (
 from torch_google.tpu.lowerings.checks import Checks
 from torch_google.tpu.program import BakedNumber, Number, constant
 from torch_google.tpu.runtime import compiler, platform
-from torch_google.tpu.runtime.compile_ahead import AHEAD
 from torch_google.tpu.runtime.strides import covers, natural, read, write
 from torch_google.tpu.shardings import Placement
 
@@ -177,8 +176,6 @@ def compile_call(call: NormalizedCall, lowered: LoweredProgram, device: int) -> 
             module = body.traced.lower()
             return compiler.executable_of(plan.name, module, on=plan.placement.devices)
 
-    if _C.mode() == _C.Mode.fused and _is_ours(call) and not plan.placement.is_sharded:
-        return _compiled_ahead(plan, results, fingerprint, body)
     executable = compile_body(body)
     chosen: list[int] = []
     if plan.placement.is_sharded:
@@ -189,26 +186,6 @@ def compile_call(call: NormalizedCall, lowered: LoweredProgram, device: int) -> 
             executable = compile_body(body)
     plan.attach_checks(executable, fingerprint)
     return plan.compiled(executable, results, fingerprint, body, chosen)
-
-
-def _compiled_ahead(
-    plan: CallPlan, results: tuple[NewTensor | int | None, ...], fingerprint: str, body: Body
-) -> CompiledOp:
-    """Return a program that other threads compile while this thread records operators.
-
-    It is traced and lowered here, so that the operator's call raises the errors of its lowering.
-    Its first run waits for the compiler, and raises the compiler's errors.
-    """
-    compiler.check_allowed(plan.name, fingerprint)
-    lowered = body.traced.lower()
-    task = AHEAD.submit(lambda: plan.executable(body, results, fingerprint, lowered))
-
-    def load() -> jax.stages.Compiled:
-        executable: jax.stages.Compiled = task.result()
-        plan.attach_checks(executable, fingerprint)
-        return executable
-
-    return plan.compiled(None, results, fingerprint, body, [], load)
 
 
 def trace_call(call: NormalizedCall, lowered: LoweredProgram, device: int) -> None:
@@ -291,7 +268,6 @@ class CallPlan:
         body: Body,
         results: tuple[NewTensor | int | None, ...],
         fingerprint: str,
-        lowered: jax.stages.Lowered | None = None,
     ) -> jax.stages.Compiled:
         """Compile the program, store its executable in the compile cache, and return it."""
 
@@ -304,7 +280,7 @@ class CallPlan:
 
         return compiler.compiled(
             self.name,
-            lambda: lowered or body.traced.lower(),
+            lambda: body.traced.lower(),
             fingerprint=fingerprint,
             on=self.placement.devices,
             note=note,

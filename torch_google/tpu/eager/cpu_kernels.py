@@ -64,7 +64,9 @@ _INDEXED = frozenset(
 )
 # Operators that divide integers. On x86, the CPU's kernels end the process (SIGFPE) if they divide
 # the smallest integer by -1.
-_DIVISIONS = frozenset({"aten::div", "aten::floor_divide", "aten::fmod", "aten::remainder"})
+_DIVISIONS = frozenset(
+    {"aten::div", "aten::floor_divide", "aten::fmod", "aten::lcm", "aten::remainder"}
+)
 # C++ divides these as int32, so their quotients do not overflow.
 _SMALL_INTEGERS = frozenset({torch.int8, torch.uint8, torch.int16, torch.bool})
 # Tags of operators whose result sizes, or results on the host, depend on values.

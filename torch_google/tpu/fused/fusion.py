@@ -23,7 +23,6 @@ from torch_google.tpu import _C
 from torch_google.tpu.fused.background_compiler import BackgroundCompiler
 from torch_google.tpu.fused.donation_order import DonationOrder, Step, behind
 from torch_google.tpu.runtime import compiler, kernel_names, platform
-from torch_google.tpu.runtime.compile_ahead import AHEAD
 from torch_google.tpu.shardings import ONE_DEVICE, Placement
 
 _log = logging.getLogger(__name__)
@@ -55,9 +54,7 @@ def fuse(
             compiler.tell_scratch(entry.executable, entry.note)
         return fusion.module, entry.executable
     compiler.check_allowed(fusion.name, fusion.fingerprint)
-    _background.submit(
-        lambda: _when_idle(fusion), lambda executable: _C.resolve_fused(token, executable)
-    )
+    _background.submit(fusion.compile, lambda executable: _C.resolve_fused(token, executable))
     return fusion.module, None
 
 
@@ -132,14 +129,7 @@ def register() -> None:
 
 def wait_for_compiles() -> None:
     """Wait until all background compilations are done."""
-    AHEAD.wait()
     _background.wait()
-
-
-def _when_idle(fusion: Fusion) -> jax.stages.Compiled:
-    """Compile a trace after the programs of its operators, because those are needed first."""
-    AHEAD.wait()
-    return fusion.compile()
 
 
 class Fusion:
