@@ -166,7 +166,7 @@ def _step(
 
 
 def _identity(value: Any) -> Hashable:
-    """Return a key that is equal for equal steps. 1, 1.0 and True differ, and so do 0.0 and -0.0."""
+    """Return a key that is equal for equal steps. 1 and 1.0 differ, and so do 0.0 and -0.0."""
     if isinstance(value, tuple | list):
         return type(value), *map(_identity, value)
     return type(value), repr(value) if isinstance(value, float | complex) else value

@@ -140,6 +140,18 @@ def test_a_value_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert targets.count("aten::add") == 3
 
 
+def test_zeros_of_other_signs_are_other_values() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        positive = torch.full_like(x, complex(0, 0.0), dtype=torch.complex64)
+        negative = torch.full_like(x, complex(0, -0.0), dtype=torch.complex64)
+        return torch.stack([1 / positive.imag, 1 / negative.imag])
+
+    run = _compiled(function)
+    for length in (5, 6, 7):
+        x = torch.ones(length)
+        torch.testing.assert_close(run(x.to("tpu")).cpu(), function(x))
+
+
 def test_views_that_change_nothing_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         return (x.t().t().expand(x.shape[0], 2).reshape(x.shape[0], 2).detach() + 1).t()

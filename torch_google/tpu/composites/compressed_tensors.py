@@ -29,6 +29,7 @@ _MORE_VALUES = "angle isinf isnan isneginf isposinf normal_ signbit threshold_ba
 _FROM_DENSE = ("_to_sparse_bsc", "_to_sparse_bsr", "_to_sparse_csc", "_to_sparse_csr")
 _PRODUCT_DTYPES = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 _CSR_OR_CSC = (torch.sparse_csr, torch.sparse_csc)
+_BLOCKS = (torch.sparse_bsr, torch.sparse_bsc)
 
 
 def coo_to_csr(indices: torch.Tensor, size: int, *, out_int32: bool = False) -> torch.Tensor:
@@ -61,7 +62,7 @@ def to_layout(tensor: torch.Tensor, layout: torch.layout, *blocks: Any) -> torch
     """Convert a compressed tensor to another sparse layout."""
     if tensor.layout == layout:
         return tensor.clone()
-    if tensor.layout in _CSR_OR_CSC and tensor.values().dim() == 1:
+    if tensor.layout in _CSR_OR_CSC and tensor.values().dim() == 1 and layout not in _BLOCKS:
         sparse = _to_coo(tensor)
         return sparse if layout == torch.sparse_coo else _to_sparse(sparse, layout, *blocks)
     if layout == torch.sparse_coo:
@@ -91,10 +92,14 @@ def add_(one: torch.Tensor, other: torch.Tensor, *, alpha: float = 1) -> torch.T
 
 def mul(one: Any, other: Any) -> torch.Tensor:
     """Return the product with a scalar, or with a dense or sparse tensor of the same shape."""
-    if not (isinstance(one, torch.Tensor) and one.layout in _CSR_OR_CSC):
+    if not (isinstance(one, torch.Tensor) and one.layout in (*_CSR_OR_CSC, *_BLOCKS)):
         one, other = other, one
     if not isinstance(other, torch.Tensor) or (other.dim() == 0 and other.layout == torch.strided):
         return _with_values(one, one.values() * other)
+    if one.layout in _BLOCKS:
+        raise NotImplementedError(
+            f"tpu: mul of a {one.layout} tensor with another tensor. Convert it with to_sparse_csr()"
+        )
     if one.shape != other.shape:
         raise RuntimeError(
             f"mul: expected tensors of one shape, but {list(one.shape)} != {list(other.shape)}"
@@ -107,7 +112,7 @@ def mul(one: Any, other: Any) -> torch.Tensor:
 def mul_(one: torch.Tensor, other: Any) -> torch.Tensor:
     if one.layout == torch.strided:
         return one.mul_(other.to_dense())
-    return _put(one, mul(one, other).to(one.dtype))
+    return _put(one, mul(one, other))
 
 
 def mm(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
@@ -400,12 +405,13 @@ def _row_lengths(matrix: torch.Tensor) -> torch.Tensor:
 
 
 def _with_values(tensor: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    if tensor.layout == torch.sparse_csr:
+    """Return a tensor with other values, and copies of the indices, which copy_() overwrites."""
+    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
         indices = tensor.crow_indices(), tensor.col_indices()
     else:
         indices = tensor.ccol_indices(), tensor.row_indices()
     return torch.ops.aten._sparse_compressed_tensor_unsafe(
-        *indices,
+        *(each.clone() for each in indices),
         values,
         tensor.shape,
         dtype=values.dtype,
@@ -415,6 +421,11 @@ def _with_values(tensor: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
 
 
 def _put(tensor: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+    """Write a result to a compressed tensor. Raises torch's error if its dtype does not fit."""
+    if not torch.can_cast(result.dtype, tensor.dtype):
+        kinds = [str(each.dtype).removeprefix("torch.") for each in (result, tensor)]
+        raise RuntimeError(f"result type {kinds[0]} can't be cast to the output type {kinds[1]}")
+    result = result.to(tensor.dtype)
     if tensor._nnz() != result._nnz():
         torch.ops.aten.resize_as_sparse_(tensor, result)
     return tensor.copy_(result)

@@ -209,3 +209,35 @@ def test_wrong_sizes_raise_as_on_the_cpu() -> None:
         csr @ torch.ones(5, 2, device="tpu")
     with pytest.raises(RuntimeError, match="same dtype"):
         csr @ torch.ones(6, 2, device="tpu", dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda c: c * 2,
+        lambda c: c * torch.ones(2, 2, device=c.device),
+        lambda c: torch.ones(2, 2, device=c.device).sparse_mask(c),
+    ],
+)
+def test_a_result_has_indices_of_its_own(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    source = torch.eye(2).to("tpu").to_sparse_csr()
+    result = function(source)
+    result.copy_(torch.tensor([[0.0, 3.0], [4.0, 0.0]]).to("tpu").to_sparse_csr())
+    assert result.to_dense().tolist() == [[0, 3], [4, 0]]
+    assert source.to_dense().tolist() == [[1, 0], [0, 1]]
+
+
+def test_an_in_place_operator_rejects_another_kind_of_number() -> None:
+    integers = torch.eye(2, dtype=torch.int64).to("tpu").to_sparse_csr()
+    for write in (lambda: integers.mul_(2.5), lambda: integers.add_(integers.double())):
+        with pytest.raises(RuntimeError, match="can't be cast"):
+            write()
+    assert integers.to_dense().tolist() == [[1, 0], [0, 1]]
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_csr, torch.sparse_csc, torch.sparse_coo])
+def test_blocks_of_sparse_tensors(layout: torch.layout) -> None:
+    dense = torch.tensor([[1.0, 2, 0, 0], [0, 3, 0, 0]])
+    sparse = dense.to("tpu").to_sparse(layout=layout)
+    for blocks in (sparse.to_sparse_bsr((2, 2)), sparse.to_sparse_bsc((2, 2))):
+        torch.testing.assert_close((blocks * 2).to_dense().cpu(), dense * 2)

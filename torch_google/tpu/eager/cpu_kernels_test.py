@@ -381,6 +381,14 @@ def test_the_smallest_integer_divided_by_minus_one_wraps(name: str, dtype: torch
     assert result.tolist() == [0 if is_rest else torch.iinfo(dtype).min] * 5
 
 
+@pytest.mark.parametrize(("dtype", "other"), [(torch.int64, 7), (torch.int32, 127)])
+def test_the_least_common_multiple_of_the_smallest_integer(dtype: torch.dtype, other: int) -> None:
+    x = torch.tensor([torch.iinfo(dtype).min, 12]).to(dtype)
+    y = torch.tensor([other, 18]).to(dtype)
+    # torch's CPU kernel ends the process.
+    assert torch.lcm(x.to("tpu"), y.to("tpu")).tolist()[1] == 36
+
+
 def test_an_integer_division_by_a_safe_number_uses_a_cpu_kernel() -> None:
     for size in range(3, 8):
         x = torch.full((size,), 7, device="tpu")
