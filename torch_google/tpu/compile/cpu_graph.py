@@ -6,6 +6,7 @@ is one of:
 
 - an operator's name and overload, and whether its result may overwrite its first operand; the
   operands are all of its arguments, in schema order
+- the kind of a view (`../csrc/cpu_views.h`); the operands are a tensor and numbers
 - a Python function of numbers, such as `operator.mul`
 - an integer n, which selects item n of its operand
 
@@ -17,7 +18,8 @@ the same value share a step, and a node that returns its argument needs none.
 from __future__ import annotations
 
 import operator
-from collections.abc import Hashable, Sequence
+import sys
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,12 +42,22 @@ _EMPTY = frozenset(
         *(_aten.new_empty.default, _aten.new_empty_strided.default),
     }
 )
-_VIEWS = frozenset(
-    {
-        *(_aten.alias.default, _aten.detach.default, _aten.expand.default, _aten.slice.Tensor),
-        *(_aten.t.default, _aten._unsafe_view.default, _aten.view.default),
-    }
-)
+# The kind of view that an operator creates, and how many of its arguments describe it.
+_VIEWS = {
+    _aten.alias.default: ("alias", 0),
+    _aten.detach.default: ("alias", 0),
+    _aten.t.default: ("matrix_transpose", 0),
+    _aten.view.default: ("reshape", 1),
+    _aten._unsafe_view.default: ("reshape", 1),
+    _aten.permute.default: ("permute", 1),
+    _aten.expand.default: ("expand", 1),
+    _aten.squeeze.dim: ("squeeze", 1),
+    _aten.squeeze.dims: ("squeeze", 1),
+    _aten.transpose.int: ("transpose", 2),
+    _aten.unsqueeze.default: ("unsqueeze", 1),
+    _aten.select.int: ("select", 2),
+    _aten.slice.Tensor: ("slice", 4),
+}
 _OVERWRITTEN_DTYPES = frozenset({torch.float32, torch.float64, torch.int64, torch.bool})
 _FILLS = frozenset({_aten.fill.Scalar, _aten.fill.Tensor, _aten.zero.default, _aten.copy.default})
 
@@ -152,6 +164,8 @@ def _step(
         arguments = map_arg(values, lambda each: each.meta.get("val"))
         if not (adapter.runs_on_cpu(target, arguments) or _is_overwritten(node)):
             raise NoCpuGraph(str(target))
+        if target in _VIEWS:
+            return view(target, values, lambda value: _operand(value, registers, signature))
         if _needs_no_copy(node, values, signature):
             target = torch.ops.aten.contiguous.default
         name = (target._schema.name, target._schema.overload_name, _may_overwrite(node))
@@ -163,6 +177,26 @@ def _step(
     if not is_numeric or node.kwargs or not callable(target):
         raise NoCpuGraph(str(target))
     return target, [_operand(value, registers, signature) for value in node.args]
+
+
+def view(
+    op: OpOverload, values: Sequence[Any], operand: Callable[[Any], _Operand]
+) -> tuple[str, list[_Operand]]:
+    """Return the step for an operator that creates a view.
+
+    `values` are its arguments in schema order, and `operand` converts one of them or a number.
+    """
+    kind, count = _VIEWS[op]
+    numbers = list(values[1 : 1 + count])
+    if kind == "slice":
+        _, start, end, _ = numbers
+        numbers[1:3] = 0 if start is None else start, sys.maxsize if end is None else end
+    each = [part for number in numbers for part in (number if _is_list(number) else [number])]
+    return kind, [operand(values[0]), *map(operand, each)]
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple)
 
 
 def _identity(value: Any) -> Hashable:

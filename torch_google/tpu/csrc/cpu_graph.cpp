@@ -3,6 +3,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/ScalarOps.h>
+#include <ATen/core/DimVector.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
@@ -127,6 +128,9 @@ CpuGraph::CpuGraph(int64_t arguments, const py::list& steps,
     if (py::isinstance<py::int_>(parts[0])) {
       step.kind = Step::selection;
       step.position = parts[0].cast<size_t>();
+    } else if (py::isinstance<py::str>(parts[0])) {
+      step.kind = Step::view;
+      step.view_kind = view_named(parts[0].cast<std::string>());
     } else if (py::isinstance<py::tuple>(parts[0])) {
       const auto name = parts[0].cast<py::tuple>();
       set_operation(step, name[0].cast<std::string>(),
@@ -319,11 +323,6 @@ void CpuGraph::set_operation(Step& step, const std::string& name,
     step.operands.push_back(
         operand(operands[i], types.at(i).type(), types[i].N()));
   }
-  if (const auto kind = view_named(name, overload)) {
-    step.kind = Step::view;
-    step.view_kind = *kind;
-    step.operands.resize(1 + number_arguments(*kind));
-  }
 }
 
 CpuGraph::Operand CpuGraph::operand(const py::handle& description,
@@ -387,27 +386,6 @@ void CpuGraph::find_last_uses(Operand& operand, std::vector<Operand*>& last) {
   }
   for (auto& item : operand.items) {
     find_last_uses(item, last);
-  }
-}
-
-void CpuGraph::append_numbers(const Operand& operand, size_t position,
-                              const Registers& registers,
-                              at::DimVector& numbers) {
-  const c10::IValue& value =
-      operand.kind == Operand::value ? registers[operand.index] : operand.item;
-  if (operand.kind == Operand::integers) {
-    for (const auto& item : operand.items) {
-      append_numbers(item, position, registers, numbers);
-    }
-  } else if (value.isNone()) {
-    // The default start (argument 2) or end of a slice.
-    numbers.push_back(position == 2 ? 0 : INT64_MAX);
-  } else if (value.isInt()) {
-    numbers.push_back(value.toInt());
-  } else {
-    for (const c10::IValue& each : value.toListRef()) {
-      numbers.push_back(each.toInt());
-    }
   }
 }
 
@@ -481,7 +459,7 @@ c10::IValue CpuGraph::compute(const Step& step, Registers& registers) {
   if (step.kind == Step::view) {
     at::DimVector numbers;
     for (size_t i = 1; i < step.operands.size(); ++i) {
-      append_numbers(step.operands[i], i, registers, numbers);
+      numbers.push_back(take(step.operands[i], registers).toInt());
     }
     const c10::IValue source = take(step.operands[0], registers);
     return create_view(step.view_kind, source.toTensor(), numbers);

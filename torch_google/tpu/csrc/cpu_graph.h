@@ -3,7 +3,6 @@
 // whose buffers are host memory.
 #pragma once
 
-#include <ATen/core/DimVector.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -16,11 +15,11 @@
 
 namespace torch_google::tpu {
 
-// Interprets a graph without side effects. Each step is an operator, a Python
-// function of numbers, or the selection of an item of an earlier result. Values
-// are in registers, the first of which hold the graph's arguments. A call moves
-// no data: the kernels read the storages of the arguments, and the results
-// become storages. All member functions need the GIL.
+// Interprets a graph without side effects. Each step is an operator, a view, a
+// Python function of numbers, or the selection of an item of an earlier result.
+// Values are in registers, the first of which hold the graph's arguments. A
+// call moves no data: the kernels read the storages of the arguments, and the
+// results become storages. All member functions need the GIL.
 class CpuGraph {
  public:
   // compile/cpu_graph.py describes the format of the steps and operands. The
@@ -68,7 +67,7 @@ class CpuGraph {
   };
   using Registers = std::vector<c10::IValue>;
 
-  // Sets the operator or the view that a step runs, and its operands.
+  // Sets the operator that a step runs, and its operands.
   static void set_operation(Step& step, const std::string& name,
                             const std::string& overload, bool overwrites,
                             const pybind11::list& operands);
@@ -77,10 +76,6 @@ class CpuGraph {
   static Operand plain_operand(const pybind11::handle& description);
   static void find_last_uses(Operand& operand, std::vector<Operand*>& last);
   void find_used_and_constant_steps();
-  // Appends the numbers in a view operator's argument at index `position`.
-  static void append_numbers(const Operand& operand, size_t position,
-                             const Registers& registers,
-                             at::DimVector& numbers);
   static c10::IValue take(const Operand& operand, Registers& registers);
   // Runs a step, unless its result is already known.
   void execute(const Step& step, Registers& registers) const;

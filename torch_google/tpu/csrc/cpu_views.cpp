@@ -144,40 +144,22 @@ at::Tensor sliced_view(const at::Tensor& source, int64_t dimension,
 
 }  // namespace
 
-std::optional<View> view_named(const std::string& name,
-                               const std::string& overload) {
-  static const std::map<std::pair<std::string, std::string>, View> kKinds = {
-      {{"aten::alias", ""}, View::alias},
-      {{"aten::detach", ""}, View::alias},
-      {{"aten::t", ""}, View::matrix_transpose},
-      {{"aten::view", ""}, View::reshape},
-      {{"aten::_unsafe_view", ""}, View::reshape},
-      {{"aten::permute", ""}, View::permute},
-      {{"aten::expand", ""}, View::expand},
-      {{"aten::squeeze", "dim"}, View::squeeze},
-      {{"aten::squeeze", "dims"}, View::squeeze},
-      {{"aten::transpose", "int"}, View::transpose},
-      {{"aten::unsqueeze", ""}, View::unsqueeze},
-      {{"aten::select", "int"}, View::select},
-      {{"aten::slice", "Tensor"}, View::slice},
+View view_named(const std::string& name) {
+  static const std::map<std::string, View> kKinds = {
+      {"alias", View::alias},
+      {"matrix_transpose", View::matrix_transpose},
+      {"reshape", View::reshape},
+      {"permute", View::permute},
+      {"expand", View::expand},
+      {"squeeze", View::squeeze},
+      {"transpose", View::transpose},
+      {"unsqueeze", View::unsqueeze},
+      {"select", View::select},
+      {"slice", View::slice},
   };
-  const auto found = kKinds.find({name, overload});
-  return found == kKinds.end() ? std::nullopt : std::optional(found->second);
-}
-
-size_t number_arguments(View kind) {
-  switch (kind) {
-    case View::alias:
-    case View::matrix_transpose:
-      return 0;
-    case View::transpose:
-    case View::select:
-      return 2;
-    case View::slice:
-      return 4;
-    default:
-      return 1;
-  }
+  const auto found = kKinds.find(name);
+  TORCH_CHECK(found != kKinds.end(), "tpu: no view is named ", name);
+  return found->second;
 }
 
 at::Tensor create_view(View kind, const at::Tensor& source,

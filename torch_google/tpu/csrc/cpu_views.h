@@ -5,7 +5,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 namespace torch_google::tpu {
@@ -24,13 +23,9 @@ enum class View {
   slice              // a dimension, start, end and step
 };
 
-// Returns the kind of view that an operator of torch creates, if it is one of
-// these.
-std::optional<View> view_named(const std::string& name,
-                               const std::string& overload);
-// Returns how many of the operator's arguments, after the tensor, are numbers
-// or lists of numbers that create_view() needs.
-size_t number_arguments(View kind);
+// Returns the kind of view with this name, such as "reshape". Throws c10::Error
+// if there is none.
+View view_named(const std::string& name);
 
 // Returns a view of a strided tensor, with the strides that torch's operator
 // gives it. `numbers` has the sizes, dimensions or other numbers of the
