@@ -36,6 +36,7 @@ from torch_google.tpu.compile.graph_signature import GraphSignature
 from torch_google.tpu.compile.options import Options
 from torch_google.tpu.compile.padded_evaluation import evaluate
 from torch_google.tpu.compile.symbols import is_symbolic
+from torch_google.tpu.compile.writing_program import WritingProgram
 from torch_google.tpu.lowerings.call_order import CallOrder, call_order
 
 
@@ -112,8 +113,8 @@ class BucketedProgram:
         assert options.precision is not None
         precision = jax.default_matmul_precision(options.precision)
         with precision, dtypes.defaulting_to(signature.default_dtype):
-            self._run = self._compile(arrays, options)
-        self._needs = signature.adapter().needs(self._run)
+            executable = self._compile(arrays, options)
+        self._program = WritingProgram(signature, executable, self._donated)
 
     def __call__(
         self,
@@ -125,17 +126,12 @@ class BucketedProgram:
         others: Sequence[Any],
     ) -> list[Any]:
         signature = self._signature
-        # Check for enough free memory first: if the program failed later, its random state and
-        # donated arguments would be lost.
-        adapter.check_room(signature.device, self._needs)
         for index, length in self._lengths.items():
             arrays[index] = _adapter(signature, index).fit(args[index], arrays[index], length)
-        count = len(self._written)
-        with adapter.donate(args, arrays, self._donated):
-            outputs = self._outputs(args, arrays, adapter, sizes)
-            for index, array in zip(self._written, outputs[:count], strict=True):
-                _adapter(signature, index).store(args[index], array)
-        fresh = [outputs[count + position] for position in self._picked]
+        outputs = self._program(
+            args, arrays, lambda: self._given(args, arrays, adapter, sizes), adapter
+        )
+        fresh = [outputs[position] for position in self._picked]
         tensors = adapter.give(fresh, plan) if fresh else []
         results = list(others)
         for (position, _), first in zip(self._made, self._firsts, strict=True):
@@ -146,30 +142,20 @@ class BucketedProgram:
                 results[position] = args[own]
         return results
 
-    def _outputs(
+    def _given(
         self,
         args: Sequence[Any],
         arrays: list[Any],
         adapter: DeviceAdapter,
         sizes: Sequence[int],
-    ) -> Any:
+    ) -> list[Any]:
         signature = self._signature
         inputs = [arrays[index] for index in self._inputs]
         inputs += [float(args[index]) for index in self._floats]
         inputs += [int(size) for size in sizes]
         if signature.random:
             inputs += adapter.draw(signature.device)
-        try:
-            outputs = self._run(*inputs)
-            if signature.collective:
-                # Wait until the program's collectives have run. The group's next collective must
-                # come after them, and it might run outside a program.
-                outputs[-1].block_until_ready()
-        except (RuntimeError, ValueError) as error:
-            # Both JAX's Python code and XLA raise errors of these types.
-            adapter.explain(error)
-        adapter.count("call")
-        return outputs
+        return inputs
 
     def tensors(self, values: Mapping[Any, int], loose: int) -> list[TensorSpec]:
         """Return the metadata of the new tensors. Raises PaddingRefusal if strides leave gaps."""

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +28,23 @@ class TensorSpec:
     dtype: torch.dtype
     device: torch.device
     elements: int | None = None
+
+
+class GraphProgram(Protocol):
+    """The program of a graph."""
+
+    def run(
+        self,
+        inputs: list[Any],
+        tensors: Sequence[torch.Tensor | None],
+        shardings: Sequence[int],
+    ) -> Sequence[Any]:
+        """Run the program, and store its first outputs in the storages of `tensors`, if not None.
+
+        Returns all outputs. An interruption such as KeyboardInterrupt comes before the run or after
+        the last store. `shardings` has the index in shardings.py of the sharding of each value to
+        store; it is empty if the program runs on one device.
+        """
 
 
 class DeviceAdapter(ABC):
@@ -104,8 +121,8 @@ class DeviceAdapter(ABC):
 
         Replaces an array with a copy if other code may use its memory, which includes code that
         has another reference to it. Until the `with` block ends, a thread that reads such a
-        storage waits. The block must store the new values. If it raises, the storages keep their
-        values, unless the program has overwritten them.
+        storage waits. The block must store the new values. If it raises an error before that, the
+        storages keep their values, unless the program has overwritten them.
         """
 
     @abstractmethod
@@ -129,6 +146,10 @@ class DeviceAdapter(ABC):
         placement: Placement,
     ) -> jax.stages.Compiled:
         """Compile a program. The cache key is the fingerprint or, without one, the lowered text."""
+
+    @abstractmethod
+    def program(self, executable: jax.stages.Compiled) -> GraphProgram:
+        """Return an executable in the form that graphs run."""
 
     @abstractmethod
     def takes_collectives(self) -> bool:
@@ -246,6 +267,9 @@ class CpuAdapter(DeviceAdapter):
     ) -> jax.stages.Compiled:
         return compile_safely(lower())
 
+    def program(self, executable: jax.stages.Compiled) -> GraphProgram:
+        return _CpuProgram(self, executable)
+
     def takes_collectives(self) -> bool:
         return True
 
@@ -263,6 +287,26 @@ class CpuAdapter(DeviceAdapter):
 
     def refuse(self, reason: str) -> None:
         pass
+
+
+@dataclass(frozen=True)
+class _CpuProgram:
+    """A program that stores values in CPU tensors. It overwrites none of their memory."""
+
+    adapter: CpuAdapter
+    executable: jax.stages.Compiled
+
+    def run(
+        self,
+        inputs: list[Any],
+        tensors: Sequence[torch.Tensor | None],
+        shardings: Sequence[int],
+    ) -> Sequence[Any]:
+        outputs = self.executable(*inputs)
+        for tensor, array in zip(tensors, outputs, strict=False):
+            if tensor is not None:
+                self.adapter.store(tensor, array)
+        return outputs
 
 
 _ADAPTERS: dict[str, DeviceAdapter] = {"cpu": CpuAdapter()}

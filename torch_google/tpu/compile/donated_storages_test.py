@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import Any
+from random import Random
+from typing import Any, cast
 
 import pytest
 import torch
 
-from torch_google.tpu.runtime import metrics
+from torch_google.tpu.torch_hooks.compile_adapter import TpuAdapter
 
 _SIZE = 4096  # large enough that XLA reuses a donated buffer
 
@@ -28,19 +30,26 @@ def _count_up(x: torch.Tensor) -> torch.Tensor:
     return x * 2
 
 
-def _before_the_store(
-    monkeypatch: pytest.MonkeyPatch, action: Callable[[], object], event: str = "call"
-) -> None:
-    """Call `action` once: after the next graph's program ran, and before its values are stored."""
-    graph = metrics.graph
+@pytest.fixture
+def actions(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
+    """Return a list of actions. Each run of a program calls the next one, before values are stored.
 
-    def acting(name: str) -> None:
-        graph(name)
-        if name == event:
-            monkeypatch.setattr(metrics, "graph", graph)
-            action()
+    Only programs that are created after this call it.
+    """
+    waiting: list[Callable[[], object]] = []
+    program = TpuAdapter.program
 
-    monkeypatch.setattr(metrics, "graph", acting)
+    def acting(self: TpuAdapter, executable: Any) -> Any:
+        def run(*inputs: Any) -> Any:
+            outputs = executable(*inputs)
+            if waiting:
+                waiting.pop(0)()
+            return outputs
+
+        return program(self, cast(Any, run))
+
+    monkeypatch.setattr(TpuAdapter, "program", acting)
+    return waiting
 
 
 _READS: list[Callable[[torch.Tensor], Any]] = [
@@ -54,7 +63,7 @@ _READS: list[Callable[[torch.Tensor], Any]] = [
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("read", _READS, ids=["tolist", "cpu", "operator", "write"])
 def test_a_read_in_another_thread_waits_for_the_new_values(
-    read: Callable[[torch.Tensor], Any], dynamic: bool, monkeypatch: pytest.MonkeyPatch
+    read: Callable[[torch.Tensor], Any], dynamic: bool, actions: list[Callable[[], object]]
 ) -> None:
     step = torch.compile(_count_up, backend="tpu", dynamic=dynamic)
     x = torch.zeros(_SIZE, device="tpu")
@@ -68,7 +77,7 @@ def test_a_read_in_another_thread_waits_for_the_new_values(
             futures.append(pool.submit(read, x))
             wait(futures, timeout=0.2)
 
-        _before_the_store(monkeypatch, start)
+        actions.append(start)
         doubled = step(x)
         assert futures[0].result() == [2.0] * _SIZE
     assert torch.tpu.metrics().graphs.get("copy", 0) <= 1
@@ -77,7 +86,7 @@ def test_a_read_in_another_thread_waits_for_the_new_values(
 
 
 def test_an_error_after_the_program_ran_reaches_the_next_reader(
-    monkeypatch: pytest.MonkeyPatch,
+    actions: list[Callable[[], object]],
 ) -> None:
     step = torch.compile(_count_up, backend="tpu")
     x = torch.zeros(_SIZE, device="tpu")
@@ -86,7 +95,7 @@ def test_an_error_after_the_program_ran_reaches_the_next_reader(
     def interrupt() -> None:
         raise KeyboardInterrupt("during the run")
 
-    _before_the_store(monkeypatch, interrupt)
+    actions.append(interrupt)
     with pytest.raises(KeyboardInterrupt):
         step(x)
     with pytest.raises(KeyboardInterrupt, match="during the run"):
@@ -94,6 +103,62 @@ def test_an_error_after_the_program_ran_reaches_the_next_reader(
     x.fill_(5)
     step(x)
     assert x.tolist() == [6.0] * _SIZE
+
+
+class _Interruption(Exception):
+    pass
+
+
+@pytest.fixture
+def _alarm() -> Iterator[None]:
+    """Let SIGALRM raise _Interruption. SIGINT may be ignored, as in background jobs of a shell."""
+
+    def interrupt(*_: Any) -> None:
+        raise _Interruption
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("_alarm")
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_an_interruption_during_a_run_keeps_the_new_values(
+    dynamic: bool, actions: list[Callable[[], object]]
+) -> None:
+    step = torch.compile(_count_up, backend="tpu", dynamic=dynamic)
+    x = torch.zeros(_SIZE, device="tpu")
+    for expected in (1.0, 2.0):
+        actions.append(lambda: signal.raise_signal(signal.SIGALRM))
+        with pytest.raises(_Interruption):
+            step(x)
+        assert not actions
+        assert x.tolist() == [expected] * _SIZE
+
+
+@pytest.mark.usefixtures("_alarm")
+def test_interruptions_at_any_time_lose_no_value() -> None:
+    def both(x: torch.Tensor, y: torch.Tensor) -> None:
+        x.add_(1)
+        y.add_(1)
+
+    step = torch.compile(both, backend="tpu")
+    x, y = torch.zeros(_SIZE, device="tpu"), torch.zeros(_SIZE, device="tpu")
+    step(x, y)
+    random = Random(0)
+    interrupted = 0
+    for _ in range(100):
+        try:
+            signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-4, 2e-3))
+            for _ in range(1000):
+                step(x, y)
+        except _Interruption:
+            interrupted += 1
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        assert x[0].item() == y[0].item()
+    assert interrupted > 50
+    assert x[0].item() > 0
 
 
 def test_an_error_before_the_program_runs_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

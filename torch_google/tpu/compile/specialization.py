@@ -20,6 +20,7 @@ from torch_google.tpu.compile.fingerprint import fingerprint, is_ours
 from torch_google.tpu.compile.graph_signature import GraphSignature
 from torch_google.tpu.compile.options import Options
 from torch_google.tpu.compile.symbols import Symbols
+from torch_google.tpu.compile.writing_program import WritingProgram
 from torch_google.tpu.lowerings.call_order import CallOrder, call_order
 from torch_google.tpu.program import reordered
 from torch_google.tpu.runtime import graph_origins, kernel_names
@@ -117,24 +118,16 @@ class Specialization:
         )
         self._givers = self._plans()
         with _precision(options.precision), dtypes.defaulting_to(signature.default_dtype):
-            self._run = self._compile(arrays, options)
-        self._needs = signature.adapter().needs(self._run)
+            executable = self._compile(arrays, options)
+        self._program = WritingProgram(signature, executable, self._donated)
         # The compiled program contains the values it needs, so release the tensors.
         self._args.clear()
 
     def __call__(self, args: Sequence[Any], arrays: list[Any], adapter: DeviceAdapter) -> list[Any]:
-        # Check for enough free memory first: if the program failed later, its random state and
-        # donated arguments would be lost.
-        adapter.check_room(self._signature.device, self._needs)
-        count = len(self._written)
-        with adapter.donate(args, arrays, self._donated):
-            outputs = self._outputs(arrays, adapter)
-            numbers = self._chosen or [ONE_DEVICE] * count
-            for index, array, number in zip(self._written, outputs[:count], numbers, strict=False):
-                own = self._adapters[index]
-                assert own is not None
-                own.store(args[index], array, number)
-        tensors = iter(self._give(outputs[count:]))
+        outputs = self._program(
+            args, arrays, lambda: self._given(arrays, adapter), adapter, self._chosen
+        )
+        tensors = iter(self._give(outputs))
         return [
             args[result.argument]
             if isinstance(result, _ArgumentResult)
@@ -144,23 +137,13 @@ class Specialization:
             for result in self._results
         ]
 
-    def _outputs(self, arrays: list[Any], adapter: DeviceAdapter) -> Any:
+    def _given(self, arrays: list[Any], adapter: DeviceAdapter) -> list[Any]:
         if self._placement.is_sharded:
             self._replicate(arrays)
-        inputs = arrays if self._all else [arrays[index] for index in self._inputs]
+        inputs = list(arrays) if self._all else [arrays[index] for index in self._inputs]
         if self._signature.random:
-            inputs = [*inputs, *adapter.draw(self._signature.device)]
-        try:
-            outputs = self._run(*inputs)
-            if self._signature.collective:
-                # Wait until the program's collectives have run. The group's next collective must
-                # come after them, and it might run outside a program.
-                outputs[-1].block_until_ready()
-        except (RuntimeError, ValueError) as error:
-            # Both JAX's Python code and XLA raise errors of these types.
-            adapter.explain(error)
-        adapter.count("call")
-        return outputs
+            inputs += adapter.draw(self._signature.device)
+        return inputs
 
     def _replicate(self, arrays: list[Any]) -> None:
         for index in self._inputs:

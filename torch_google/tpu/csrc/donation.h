@@ -42,7 +42,8 @@ class Donation {
   // Wakes the waiting threads. Call it after the new values have been stored.
   void finish();
   // Puts the arrays back into the storages that have no new values. A storage
-  // whose array the program has overwritten gets the error.
+  // whose array the program has overwritten gets the error. Same as finish() if
+  // all storages have new values.
   void fail(PyObject* error);
 
  private:

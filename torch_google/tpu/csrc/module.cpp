@@ -12,6 +12,7 @@
 #include "torch_google/tpu/csrc/ffi_collective.h"
 #include "torch_google/tpu/csrc/flight_recorder.h"
 #include "torch_google/tpu/csrc/generator.h"
+#include "torch_google/tpu/csrc/graph_program.h"
 #include "torch_google/tpu/csrc/guard.h"
 #include "torch_google/tpu/csrc/hooks.h"
 #include "torch_google/tpu/csrc/host_values.h"
@@ -118,6 +119,13 @@ std::vector<at::Tensor> new_tensors(const py::sequence& arrays,
                shardings.empty() ? kOneDevice : shardings[i]);
   }
   return tensors;
+}
+
+py::object run_program(GraphProgram& program, const py::list& inputs,
+                       const std::vector<std::optional<at::Tensor>>& tensors,
+                       const std::vector<Sharding>& shardings) {
+  return py::reinterpret_steal<py::object>(
+      program.run(inputs.ptr(), tensors, shardings).give());
 }
 
 Box& box_in(const at::Tensor& tensor) {
@@ -450,6 +458,11 @@ PYBIND11_MODULE(_C, module) {
       .def("fail", [](Donation& self, const py::object& error) {
         self.fail(error.ptr());
       });
+  py::class_<GraphProgram>(module, "GraphProgram")
+      .def(py::init([](const py::object& executable) {
+        return std::make_unique<GraphProgram>(executable.ptr());
+      }))
+      .def("run", torch::wrap_pybind_function(run_program));
   module.def("new_tensors", torch::wrap_pybind_function(new_tensors),
              py::arg("arrays"), py::arg("results"), py::arg("device"),
              py::arg("shardings") = std::vector<Sharding>());

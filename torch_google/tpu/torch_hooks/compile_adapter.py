@@ -15,7 +15,7 @@ from torch._ops import OpOverload
 
 from torch_google.tpu import _C, dtypes
 from torch_google.tpu.compile import DeviceAdapter, TensorSpec, register_adapter
-from torch_google.tpu.compile.device_adapter import padded
+from torch_google.tpu.compile.device_adapter import GraphProgram, padded
 from torch_google.tpu.eager import NewTensor, cpu_kernels
 from torch_google.tpu.lowerings.collectives import TARGET
 from torch_google.tpu.runtime import arrays, compiler, errors, metrics, platform, processes
@@ -123,6 +123,9 @@ class TpuAdapter(DeviceAdapter):
         if fingerprint is None:
             return compiler.executable_of(name, lower(), on=on)
         return compiler.executable(name, lower, fingerprint=fingerprint, on=on)
+
+    def program(self, executable: jax.stages.Compiled) -> GraphProgram:
+        return _C.GraphProgram(executable)
 
     def takes_collectives(self) -> bool:
         # lowerings/collectives.py lowers collectives only for the `cpu` platform.
