@@ -2,15 +2,47 @@
 #include "torch_google/tpu/csrc/host_values.h"
 
 #include <ATen/ops/clone.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <utility>
 #include <vector>
 
 namespace torch_google::tpu {
+namespace {
+
+// Returns a copy of an array's elements, which it reads with Python's buffer
+// protocol. That takes a tenth of the time of the function `to_host`. Returns
+// an undefined tensor if the array does not support the protocol, or if its
+// computation has failed. JAX supports it for arrays on one CPU device, except
+// those of bfloat16 and other dtypes that NumPy lacks.
+at::Tensor copied_elements(PyObject* array, c10::ScalarType dtype) {
+  if (dtype == at::kBFloat16) {
+    return at::Tensor();
+  }
+  Py_buffer buffer;
+  if (PyObject_GetBuffer(array, &buffer, PyBUF_SIMPLE) != 0) {
+    if (!PyErr_ExceptionMatches(PyExc_BufferError)) {
+      raise();
+    }
+    PyErr_Clear();
+    return at::Tensor();
+  }
+  const auto bytes = static_cast<size_t>(buffer.len);
+  at::Tensor values =
+      at::empty({static_cast<int64_t>(bytes / c10::elementSize(dtype))},
+                at::TensorOptions(dtype));
+  std::memcpy(values.mutable_data_ptr(), buffer.buf, bytes);
+  PyBuffer_Release(&buffer);
+  return values;
+}
+
+}  // namespace
+
 at::Tensor arrived_values(const Box& box) {
   const auto& arrival = box.arrival();
   return arrival ? arrival->storage_on_host(box.output()) : at::Tensor();
@@ -32,10 +64,13 @@ HostValues host_values(Box& box) {
       values = at::zeros({count}, at::TensorOptions(box.dtype));
     } else {
       array = Ref::borrow(box.value(Reason::strict));
-      answer = Ref::checked(
-          PyObject_CallFunction(callbacks().to_host, "O", array.get()));
       // Copy the values, because JAX owns the array's memory and may reuse it.
-      values = THPVariable_Unpack(answer.get()).clone();
+      values = copied_elements(array.get(), box.dtype);
+      if (!values.defined()) {
+        answer = Ref::checked(
+            PyObject_CallFunction(callbacks().to_host, "O", array.get()));
+        values = THPVariable_Unpack(answer.get()).clone();
+      }
       if (!box.holds(array.get())) {
         continue;  // another thread has written to the box during the call
       }

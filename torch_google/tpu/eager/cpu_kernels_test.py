@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,6 +15,13 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
 from torch_google.tpu import _C
 from torch_google.tpu.eager import cpu_kernels
+
+_DTYPES = [
+    *(torch.float64, torch.float32, torch.float16, torch.bfloat16),
+    *(torch.complex128, torch.complex64, torch.bool),
+    *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8),
+    *(torch.uint16, torch.uint32, torch.uint64),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -116,6 +125,26 @@ def test_random_numbers_are_the_same_on_both_ways() -> None:
 
     mine, compiled = _both(draw)
     assert all(torch.equal(a, b) for a, b in zip(mine, compiled, strict=True))
+
+
+@pytest.mark.parametrize("shape", [(), (0, 2), (3, 5)])
+@pytest.mark.parametrize("dtype", _DTYPES)
+def test_values_pass_between_programs_and_kernels(
+    dtype: torch.dtype, shape: tuple[int, ...]
+) -> None:
+    values = torch.arange(math.prod(shape)).reshape(shape).to(dtype)
+    x = values.to("tpu")
+
+    def copy(x: torch.Tensor) -> torch.Tensor:
+        copied = x.clone()
+        _C.value(copied)  # as an array
+        return copied
+
+    for _ in range(3):
+        mine, compiled = _both(partial(copy, x))
+        assert mine.cpu().equal(values)
+        assert compiled.cpu().equal(values)
+        x = copy(mine)
 
 
 def test_writes_through_views_are_seen_by_all_views() -> None:
