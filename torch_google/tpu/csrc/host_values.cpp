@@ -13,13 +13,7 @@
 #include <vector>
 
 namespace torch_google::tpu {
-namespace {
 
-// Returns a copy of an array's elements, which it reads with Python's buffer
-// protocol. That takes a tenth of the time of the function `to_host`. Returns
-// an undefined tensor if the array does not support the protocol, or if its
-// computation has failed. JAX supports it for arrays on one CPU device, except
-// those of bfloat16 and other dtypes that NumPy lacks.
 at::Tensor copied_elements(PyObject* array, c10::ScalarType dtype) {
   if (dtype == at::kBFloat16) {
     return at::Tensor();
@@ -40,8 +34,6 @@ at::Tensor copied_elements(PyObject* array, c10::ScalarType dtype) {
   PyBuffer_Release(&buffer);
   return values;
 }
-
-}  // namespace
 
 at::Tensor arrived_values(const Box& box) {
   const auto& arrival = box.arrival();

@@ -18,6 +18,13 @@ namespace torch_google::tpu {
 // must not be written to.
 at::Tensor arrived_values(const Box& box);
 
+// Returns a flat copy of an array's elements, which it reads with Python's
+// buffer protocol. That takes a tenth of the time of the Python function
+// `to_host`. Returns an undefined tensor if the array does not support the
+// protocol, or if its computation has failed. JAX supports it for arrays on one
+// CPU device, except those of bfloat16 and other dtypes that NumPy lacks.
+at::Tensor copied_elements(PyObject* array, c10::ScalarType dtype);
+
 // The values of a box as flat host memory, which must not be written to. The
 // box keeps them in `arrival`, or in `array` if `values` is a copy.
 struct HostValues {

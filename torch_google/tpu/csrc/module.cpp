@@ -68,10 +68,21 @@ py::object stored_value(const at::Tensor& tensor) {
   return py::reinterpret_borrow<py::object>(box.value(Reason::host_read));
 }
 
+// Storages of at most this size are copied as a whole when the host reads a
+// view of them.
+constexpr size_t kSmallBytes = 64 << 10;
+
 // Returns the elements of a tensor's storage if they are in host memory, where
-// a CPU kernel left them. Otherwise, returns None.
+// a CPU kernel left them, or can be copied there without Python. Otherwise,
+// returns None.
 std::optional<at::Tensor> host_value(const at::Tensor& tensor) {
-  at::Tensor values = arrived_values(box_of(*tensor.unsafeGetTensorImpl()));
+  Box& box = box_of(*tensor.unsafeGetTensorImpl());
+  at::Tensor values = arrived_values(box);
+  if (!values.defined() && uses_cpu_kernels() && box.bytes() <= kSmallBytes) {
+    box.settle(*tensor.unsafeGetTensorImpl());
+    const Ref array = Ref::borrow(box.value(Reason::host_read));
+    values = copied_elements(array.get(), box.dtype);
+  }
   if (!values.defined()) {
     return std::nullopt;
   }
