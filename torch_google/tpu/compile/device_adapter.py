@@ -31,7 +31,7 @@ class TensorSpec:
 
 
 class GraphProgram(Protocol):
-    """The program of a graph."""
+    """An executable of a graph, which runs and then stores new values in tensors."""
 
     def run(
         self,
@@ -39,11 +39,11 @@ class GraphProgram(Protocol):
         tensors: Sequence[torch.Tensor | None],
         shardings: Sequence[int],
     ) -> Sequence[Any]:
-        """Run the program, and store its first outputs in the storages of `tensors`, if not None.
+        """Run the program, and store output i in the storage of `tensors[i]`, unless that is None.
 
-        Returns all outputs. An interruption such as KeyboardInterrupt comes before the run or after
-        the last store. `shardings` has the index in shardings.py of the sharding of each value to
-        store; it is empty if the program runs on one device.
+        Return all outputs. A signal handler, which may raise KeyboardInterrupt, runs before the
+        program or after the last store. `shardings` has the index in shardings.py of the sharding
+        of each value to store; it is empty if the program runs on one device.
         """
 
 
@@ -149,7 +149,7 @@ class DeviceAdapter(ABC):
 
     @abstractmethod
     def program(self, executable: jax.stages.Compiled) -> GraphProgram:
-        """Return an executable in the form that graphs run."""
+        """Return the GraphProgram that runs an executable."""
 
     @abstractmethod
     def takes_collectives(self) -> bool:
@@ -291,7 +291,7 @@ class CpuAdapter(DeviceAdapter):
 
 @dataclass(frozen=True)
 class _CpuProgram:
-    """A program that stores values in CPU tensors. It overwrites none of their memory."""
+    """A program for CPU tensors. It gets copies of their values, so it overwrites no tensor."""
 
     adapter: CpuAdapter
     executable: jax.stages.Compiled

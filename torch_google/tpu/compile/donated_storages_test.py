@@ -34,7 +34,7 @@ def _count_up(x: torch.Tensor) -> torch.Tensor:
 def actions(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
     """Return a list of actions. Each run of a program calls the next one, before values are stored.
 
-    Only programs that are created after this call it.
+    Programs that exist already call none of them.
     """
     waiting: list[Callable[[], object]] = []
     program = TpuAdapter.program
@@ -111,7 +111,7 @@ class _Interruption(Exception):
 
 @pytest.fixture
 def _alarm() -> Iterator[None]:
-    """Let SIGALRM raise _Interruption. SIGINT may be ignored, as in background jobs of a shell."""
+    """Make SIGALRM raise _Interruption. A shell's background jobs ignore SIGINT."""
 
     def interrupt(*_: Any) -> None:
         raise _Interruption

@@ -13,7 +13,7 @@ from torch_google.tpu.compile.graph_signature import GraphSignature
 
 
 class WritingProgram:
-    """The program of a graph. First, it returns the new values of the written arguments."""
+    """A graph's program. Its first outputs are the new values of the written arguments."""
 
     def __init__(
         self, signature: GraphSignature, executable: jax.stages.Compiled, donated: Sequence[int]
@@ -58,7 +58,7 @@ class WritingProgram:
                     # must come after them, and it might run outside a program.
                     outputs[-1].block_until_ready()
             except (RuntimeError, ValueError) as error:
-                # Both JAX's Python code and XLA raise errors of these types.
+                # JAX's Python code and XLA raise errors of these types. Convert them to torch's.
                 adapter.explain(error)
             adapter.count("call")
             for position, index in self._others:

@@ -17,8 +17,9 @@ namespace {
 // Returns whether Python may run signal handlers in this thread.
 bool handles_signals() { return getpid() == gettid(); }
 
-// Calls a function in a new thread with the GIL, and waits until it returns. It
-// must not throw. Calls it in this thread if there can be no more threads.
+// Calls a function in a new thread, which holds the GIL, and waits until it
+// returns. If no thread can be created, calls it in this thread. The function
+// must not throw.
 template <typename Function>
 void run_in_new_thread(Function function) {
   const pybind11::gil_scoped_release without_gil;
@@ -41,7 +42,7 @@ void run_in_new_thread(Function function) {
 Ref GraphProgram::run(PyObject* inputs,
                       const std::vector<std::optional<at::Tensor>>& tensors,
                       const std::vector<Sharding>& shardings) {
-  // Throw these errors before the program runs.
+  // Throw this error before the program runs and overwrites the old values.
   for (const auto& tensor : tensors) {
     if (tensor) {
       check_writable(*tensor);
@@ -68,7 +69,8 @@ Ref GraphProgram::run(PyObject* inputs,
 
 Ref GraphProgram::call(PyObject* inputs) {
   Ref results, error;
-  // Holds a reference, because another thread may replace entry_ meanwhile.
+  // Holds a reference, because another thread may replace entry_ during the
+  // call.
   const Ref entry = Ref::borrow(entry_.get());
   const auto call = [&] {
     PyObject* function = entry.get() ? entry.get() : executable_.get();
@@ -83,10 +85,11 @@ Ref GraphProgram::call(PyObject* inputs) {
       error = caught();
     }
   };
-  // In Python code, a signal handler may raise an exception after the program
-  // has run, and the results would be lost. JAX runs Python code in the first
-  // call, and in all calls of a program that calls Python functions. Python
-  // runs signal handlers only in the main thread.
+  // If JAX runs Python code in the call, make the call in another thread,
+  // because Python runs signal handlers only in the main thread. A handler that
+  // raised an exception after the program has run would lose the results. JAX
+  // runs Python code in the first call, and in every call of a program that
+  // calls Python functions.
   const NoCollection quiet;
   const bool in_python = !entry.get() || PyFunction_Check(entry.get()) ||
                          entry.get() == executable_.get();

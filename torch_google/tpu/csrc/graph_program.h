@@ -18,9 +18,9 @@ class GraphProgram {
   explicit GraphProgram(PyObject* executable)
       : executable_(Ref::borrow(executable)) {}
 
-  // Calls the program, and stores its first results in the storages of
-  // `tensors`, except where there is no tensor. Returns all results. `inputs`
-  // is a list. `shardings` is empty if every array is on a single device.
+  // Calls the program, and stores result i in the storage of tensors[i], unless
+  // that is empty. Returns all results. `inputs` is a list. `shardings` is
+  // empty if every array is on a single device.
   //
   // No signal handler runs between the call and the last store. Otherwise, an
   // exception such as KeyboardInterrupt would lose the new values after the
@@ -33,7 +33,8 @@ class GraphProgram {
   Ref call(PyObject* inputs);
 
   const Ref executable_;
-  // The function for all calls but the first. Null before the first call.
+  // The function for all calls after the first. It runs no Python code, if JAX
+  // has such a function. Null until then.
   Ref entry_;
 };
 

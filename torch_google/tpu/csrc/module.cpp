@@ -68,8 +68,8 @@ py::object stored_value(const at::Tensor& tensor) {
   return py::reinterpret_borrow<py::object>(box.value(Reason::host_read));
 }
 
-// Storages of at most this size are copied as a whole when the host reads a
-// view of them.
+// The largest storage, in bytes, that is copied as a whole when the host reads
+// a part of it. Copying it takes less time than a call to Python.
 constexpr size_t kSmallBytes = 64 << 10;
 
 // Returns the elements of a tensor's storage if they are in host memory, where

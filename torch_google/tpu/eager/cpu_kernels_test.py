@@ -137,7 +137,7 @@ def test_values_pass_between_programs_and_kernels(
 
     def copy(x: torch.Tensor) -> torch.Tensor:
         copied = x.clone()
-        _C.value(copied)  # as an array
+        _C.value(copied)  # turns host memory into an array, as a program does that reads it
         return copied
 
     for _ in range(3):

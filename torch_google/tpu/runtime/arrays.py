@@ -23,7 +23,7 @@ from torch_google.tpu.runtime.strides import View, read
 # Zero-filled arrays of at least this many bytes are created on the device. Compiling the program
 # that creates them takes about 0.2 s.
 _LARGE = 1 << 26
-# DLPack's type of a device whose memory is the host's.
+# DLPack's device type for host memory, kDLCPU.
 _ON_THE_HOST = 1
 # Arrays up to this size are resized on the host.
 _SMALL = 1 << 20
@@ -157,7 +157,7 @@ def received(
     values = values.view(dtype).reshape(tuple(shape))
     if platform.name() != "cpu" or not values.numel() or dtype.itemsize == 1:
         return from_host(values, index)
-    # jax.dlpack.from_dlpack takes nine times as long, because it supports other devices and copies.
+    # jax.dlpack.from_dlpack takes nine times as long: it also supports copies and other devices.
     return _jax.dlpack_managed_tensor_to_buffer(
         to_dlpack(values), platform.device(index), None, None, _ON_THE_HOST
     )
