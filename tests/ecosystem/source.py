@@ -2,8 +2,8 @@
 """Compute a digest of a case's code, to recognize results from older code as stale.
 
 The code of a case is its function and all definitions in the case modules, and in case.py, that it
-uses directly or indirectly. Comments, docstrings, layout and the list of modes are not part of
-it. Neither is the code of libraries or of the device.
+uses directly or indirectly. Each method of `Run` is a separate definition. Comments, docstrings,
+layout and the list of modes are not part of it. Neither is the code of libraries or of the device.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import inspect
 import sys
 from collections.abc import Iterator
 
-from tests.ecosystem.case import Case
+from tests.ecosystem.case import Case, Run
 
 _PACKAGE = "tests.ecosystem"
 _Definition = tuple[str, str]
-"""A module and the name that it defines."""
+"""A module and the name that it defines, for a method of `Run` for example `Run.train`."""
 
 
 def digest(case: Case) -> str:
@@ -44,8 +44,8 @@ def definition(module: str, name: str) -> tuple[str, list[_Definition]]:
     If the name is imported from outside the package, its code is the import statement.
     """
     code, used = [], set[_Definition]()
-    for statement in _statements(module):
-        if name not in _bound(statement):
+    for names, statement in _statements(module):
+        if name not in names:
             continue
         if isinstance(statement, ast.Import | ast.ImportFrom):
             origin = getattr(statement, "module", None) or ""
@@ -57,17 +57,32 @@ def definition(module: str, name: str) -> tuple[str, list[_Definition]]:
         stripped = _Stripped().visit(_copy(statement))
         code.append(ast.unparse(stripped))
         used |= {(module, other) for other in _names(stripped) if other in _all_bound(module)}
+        methods = {f"{Run.__name__}.{attribute}" for attribute in _attributes(stripped)}
+        used |= {(Run.__module__, method) for method in methods & _all_bound(Run.__module__)}
     return "\n".join(code), sorted(used - {(module, name)})
 
 
 @functools.cache
-def _statements(module: str) -> list[ast.stmt]:
-    return ast.parse(inspect.getsource(sys.modules[module])).body
+def _statements(module: str) -> list[tuple[frozenset[str], ast.stmt]]:
+    """Return the statements of a module, each with the names that it defines.
+
+    The methods of `Run` are separate from the rest of the class, so that a change in one concerns
+    only the cases that use it.
+    """
+    statements: list[tuple[frozenset[str], ast.stmt]] = []
+    for statement in ast.parse(inspect.getsource(sys.modules[module])).body:
+        if module == Run.__module__ and Run.__name__ in _bound(statement):
+            assert isinstance(statement, ast.ClassDef)
+            methods = [item for item in statement.body if isinstance(item, ast.FunctionDef)]
+            statements += [(frozenset({f"{Run.__name__}.{item.name}"}), item) for item in methods]
+            statement.body = [item for item in statement.body if item not in methods]
+        statements.append((frozenset(_bound(statement)), statement))
+    return statements
 
 
 @functools.cache
 def _all_bound(module: str) -> frozenset[str]:
-    return frozenset(name for statement in _statements(module) for name in _bound(statement))
+    return frozenset(name for names, _ in _statements(module) for name in names)
 
 
 def _bound(statement: ast.stmt) -> Iterator[str]:
@@ -85,6 +100,10 @@ def _bound(statement: ast.stmt) -> Iterator[str]:
 
 def _names(statement: ast.stmt) -> set[str]:
     return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+
+
+def _attributes(statement: ast.stmt) -> set[str]:
+    return {node.attr for node in ast.walk(statement) if isinstance(node, ast.Attribute)}
 
 
 def _copy(statement: ast.stmt) -> ast.stmt:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.ecosystem import source
-from tests.ecosystem.case import Case, table
+from tests.ecosystem.case import Case, Run, table
 
 _MODULE = '''
 import math
@@ -63,17 +63,27 @@ def test_a_change_in_a_module(
     assert (before[0] != after[0], before[1] != after[1]) == changed
 
 
-def test_the_class_run_is_part_of_each_case(monkeypatch: pytest.MonkeyPatch) -> None:
-    case = table()["timm/resnet"]
-    before = source.digest(case)
+@pytest.mark.parametrize(
+    ("case", "old", "changed"),
+    [
+        ("timm/resnet", "0.01, 0.9", True),  # of Run.train, which the case calls
+        ("timm/resnet", "value.to(self.device)", True),  # of Run.put, which Run.train calls
+        ("timm/resnet", "device: torch.device", True),  # of the class
+        ("timm/adan", "0.01, 0.9", False),
+    ],
+)
+def test_a_method_of_run_is_part_of_the_cases_that_use_it(
+    case: str, old: str, changed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = source.digest(table()[case])
     definition = source.definition
 
     def edited(module: str, name: str) -> tuple[str, list[tuple[str, str]]]:
         code, used = definition(module, name)
-        return code.replace("0.01, 0.9", "0.01, 0.8"), used
+        return code.replace(old, "edited") if module == Run.__module__ else code, used
 
     monkeypatch.setattr(source, "definition", edited)
-    assert source.digest(case) != before
+    assert (source.digest(table()[case]) != before) == changed
 
 
 def test_tolerances_are_part_and_modes_are_not() -> None:
