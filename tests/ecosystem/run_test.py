@@ -11,7 +11,9 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from tests.ecosystem import results, run, source
+import pytest
+
+from tests.ecosystem import cases, results, run, source
 from tests.ecosystem.case import table
 from tests.ecosystem.results import Row, Verdict, one_line
 
@@ -86,6 +88,15 @@ def test_a_stale_case_runs_again_and_a_current_one_does_not() -> None:
     keys = list(run._chosen([], set(), before))
     assert "timm/resnet:strict" not in keys
     assert "timm/resnet:fused" in keys
+
+
+def test_a_module_that_is_added_during_a_run_is_not_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = dict(table())
+    Path(tmp_path, "added.py").write_text("raise RuntimeError")
+    monkeypatch.setattr(cases, "__file__", str(tmp_path / "__init__.py"))
+    assert table() == before
 
 
 def test_two_processes_record_rows_in_the_same_file(tmp_path: Path) -> None:
