@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from torch_google.tpu.lowerings.opmath import opmath, scalar
+from torch_google.tpu.lowerings.special_functions import erf
 from torch_google.tpu.lowerings.table import lowering
 
 _TANH_SCALE = math.sqrt(2 / math.pi)
@@ -21,7 +22,7 @@ def gelu(x: jax.Array, *, approximate: str = "none") -> jax.Array:
     x = opmath(x)
     if approximate == "tanh":
         return 0.5 * x * (1 + jnp.tanh(_TANH_SCALE * (x + _TANH_CUBE * x * x * x)))
-    return 0.5 * x * (1 + jax.lax.erf(x * math.sqrt(0.5)))
+    return 0.5 * x * (1 + erf(x * math.sqrt(0.5)))
 
 
 @lowering("aten::gelu_backward")
@@ -32,7 +33,7 @@ def gelu_backward(grad: jax.Array, x: jax.Array, *, approximate: str = "none") -
         slope = _TANH_SCALE * (1 + 3 * _TANH_CUBE * x * x)
         return grad * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * slope)
     density = jnp.exp(-0.5 * x * x) * (1 / math.sqrt(2 * math.pi))
-    return grad * (0.5 * (1 + jax.lax.erf(x * math.sqrt(0.5))) + x * density)
+    return grad * (0.5 * (1 + erf(x * math.sqrt(0.5))) + x * density)
 
 
 @lowering("aten::silu")

@@ -211,7 +211,8 @@ def i1(self: Array) -> Array:
 
 @lowering("aten::special_i0e")
 def i0e(self: Array) -> Array:
-    return known.i0e(floats(self)[0])
+    # In float32, JAX's value near 0 exceeds the maximum by a rounding error.
+    return jnp.minimum(known.i0e(floats(self)[0]), 1)
 
 
 @lowering("aten::special_i1e")

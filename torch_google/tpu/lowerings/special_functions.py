@@ -20,6 +20,15 @@ _FAR = 8.0  # from here on, five terms of the series for erfcx are exact in floa
 _NEGATIVE_TERMS = 1 << 16
 
 
+def erf(x: Array) -> Array:
+    """Return the error function.
+
+    In float32, XLA's values exceed 1 by a rounding error. Then `1 + erf(x)`, the probability in
+    torch.distributions.Normal.cdf, would be negative, and its logarithm NaN.
+    """
+    return jnp.clip(lax.erf(x), -1, 1)
+
+
 def _erfcx(x: Array) -> Array:
     """Return exp(x^2) erfc(x). In float32, XLA flushes erfc(x) to zero from x = 9.2 on."""
     if x.dtype == jnp.float64:
@@ -54,7 +63,7 @@ def _trigamma(x: Array) -> Array:
 
 _FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     "digamma": _digamma,
-    "erf": lax.erf,
+    "erf": erf,
     "erfc": lax.erfc,
     "erfinv": lax.erf_inv,
     "lgamma": _lgamma,

@@ -142,3 +142,15 @@ def test_polynomials(name: str) -> None:
     check(packet.default, x, n, rtol=1e-6, atol=1e-8)
     check(packet.n_scalar, x, 4, rtol=1e-6, atol=1e-8)
     check(packet.x_scalar, 0.4, n, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("name", "lowest", "highest"),
+    [("erf", -1, 1), ("erfc", 0, 2), ("special_i0e", 0, 1), ("special_log_ndtr", -INF, 0)],
+)
+def test_rounding_errors_stay_within_the_bounds_of_a_function(
+    name: str, lowest: float, highest: float
+) -> None:
+    x = torch.linspace(-10, 10, (1 << 16) + 1)
+    (values,) = lowered(getattr(aten, name).default, x)
+    assert lowest <= float(values.min()) <= float(values.max()) <= highest
