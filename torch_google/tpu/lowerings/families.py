@@ -46,6 +46,7 @@ from torch_google.tpu.lowerings import (  # noqa: F401 - each registers its oper
     recurrent_operators,
     reductions,
     resharding,
+    scaled_products,
     scans,
     segments,
     shapes,

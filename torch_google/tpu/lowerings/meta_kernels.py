@@ -7,7 +7,7 @@ variant of `aten::native_batch_norm`, which returns the running statistics.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -298,6 +298,65 @@ def _check_grouped_strides(x: torch.Tensor) -> None:
         raise RuntimeError("strides should be multiple of 16 bytes")
 
 
+def _scaled_mm(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    scale_a: torch.Tensor,
+    scale_b: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    scale_result: torch.Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+    use_fast_accum: bool = False,
+) -> torch.Tensor:
+    """Accept the sizes and scales that the CPU accepts. torch's meta kernel assumes CUDA."""
+    if a.ndim != 2 or b.ndim != 2:
+        raise RuntimeError(
+            f"scaled_mm: expected two matrices, got {a.ndim} and {b.ndim} dimensions"
+        )
+    if a.shape[1] != b.shape[0]:
+        raise RuntimeError(
+            f"scaled_mm: mat1 and mat2 shapes cannot be multiplied, got {tuple(a.shape)} and"
+            f" {tuple(b.shape)}"
+        )
+    if not all(x.is_floating_point() and x.element_size() == 1 for x in (a, b)):
+        raise RuntimeError(f"scaled_mm: expected two matrices of float8, got {a.dtype}, {b.dtype}")
+    if scale_a.dtype != torch.float32 or scale_b.dtype != torch.float32:
+        raise RuntimeError(
+            f"scaled_mm: expected scales of float32, got {scale_a.dtype} and {scale_b.dtype}"
+        )
+    expected = (a.shape[0], 1), (1, b.shape[1])
+    shapes = tuple(scale_a.shape), tuple(scale_b.shape)
+    if shapes != expected and not scale_a.numel() == scale_b.numel() == 1:
+        raise RuntimeError(
+            f"scaled_mm: expected one scale for each operand, or scales of shape {expected[0]} and"
+            f" {expected[1]}, got {shapes[0]} and {shapes[1]}"
+        )
+    return a.new_empty((a.shape[0], b.shape[1]), dtype=out_dtype or a.dtype)
+
+
+def _scaled_mm_v2(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    scale_a: list[torch.Tensor],
+    recipe_a: list[int],
+    swizzle_a: list[int],
+    scale_b: list[torch.Tensor],
+    recipe_b: list[int],
+    swizzle_b: list[int],
+    bias: torch.Tensor | None,
+    out_dtype: torch.dtype | None,
+    contraction_dim: Sequence[int] = (),
+    use_fast_accum: bool = False,
+) -> torch.Tensor:
+    """Accept the sizes and scales that the CPU accepts. torch's meta kernel assumes CUDA."""
+    if len(scale_a) != 1 or len(scale_b) != 1:
+        raise RuntimeError(
+            f"scaled_mm: expected one tensor of scales for each operand, got {len(scale_a)} and"
+            f" {len(scale_b)}"
+        )
+    return _scaled_mm(a, b, scale_a[0], scale_b[0], bias, None, out_dtype)
+
+
 _OURS.impl("native_batch_norm_functional", _batch_norm, "Meta")
 override(_META, "bernoulli.out", _bernoulli_out)
 _META.impl("_ctc_loss_backward", _like_second)
@@ -323,6 +382,9 @@ for _name in ("median.dim_values", "nanmedian.dim_values", "mode.values"):
 override(_META, "_scaled_dot_product_efficient_attention_backward", _efficient_attention_grads)
 if has_operator("aten::_grouped_mm"):
     override(_META, "_grouped_mm", _grouped_mm)
+override(_META, "_scaled_mm", _scaled_mm)
+if has_operator("aten::_scaled_mm_v2"):
+    override(_META, "_scaled_mm_v2", _scaled_mm_v2)
 override(_META, "nll_loss_forward", _nll_loss)
 override(_META, "nll_loss_backward", _like_second)
 override(_META, "multi_margin_loss", _multi_margin_loss)

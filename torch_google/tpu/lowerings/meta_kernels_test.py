@@ -10,7 +10,7 @@ from torch._subclasses import FakeTensorMode
 from torch.utils import _pytree as pytree
 
 from torch_google.tpu.lowerings import meta_kernels
-from torch_google.tpu.release import V2_6
+from torch_google.tpu.release import V2_6, has_operator
 
 aten = torch.ops.aten
 STEP: dict[str, Any] = {"maximize": False, "weight_decay": 0.1}
@@ -187,3 +187,45 @@ def test_grouped_products_are_accepted_and_laid_out_as_on_the_cpu(arguments: Any
         return result.shape, result.stride(), result.dtype
 
     assert described("meta") == described("cpu")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"a": (3, 16, 1)}, "expected two matrices, got 3 and 2 dimensions"),
+        ({"a": (3, 8)}, r"cannot be multiplied, got \(3, 8\) and \(16, 5\)"),
+        ({"dtype": torch.int8}, "expected two matrices of float8, got torch.int8, torch.int8"),
+        ({"scale_a": (5, 1)}, r"of shape \(3, 1\) and \(1, 5\), got \(5, 1\) and \(1, 5\)"),
+        ({"scale_dtype": torch.float64}, "scales of float32, got torch.float64 and torch.float64"),
+    ],
+)
+def test_scaled_products_that_the_cpu_rejects(change: dict[str, Any], message: str) -> None:
+    assert _scaled_product(out_dtype=torch.float32).dtype == torch.float32
+    assert _scaled_product().shape == (3, 5)
+    with pytest.raises(RuntimeError, match=message):
+        _scaled_product(**change)
+
+
+def _scaled_product(
+    *,
+    a: tuple[int, ...] = (3, 16),
+    scale_a: tuple[int, ...] = (3, 1),
+    dtype: torch.dtype = torch.float8_e4m3fn,
+    scale_dtype: torch.dtype = torch.float32,
+    out_dtype: torch.dtype | None = None,
+) -> torch.Tensor:
+    """Return the result of a product for meta tensors. Its sizes are no multiples of 16."""
+    operands = [on_meta(*shape).to(dtype) for shape in (a, (16, 5))]
+    scales = [on_meta(*shape).to(scale_dtype) for shape in (scale_a, (1, 5))]
+    result: torch.Tensor = aten._scaled_mm.default(*operands, *scales, out_dtype=out_dtype)
+    return result
+
+
+@pytest.mark.skipif(not has_operator("aten::_scaled_mm_v2"), reason="torch v2.6 lacks it")
+def test_a_scaled_product_has_one_tensor_of_scales_for_each_operand() -> None:
+    a, b = (on_meta(*shape).to(torch.float8_e5m2) for shape in ((3, 16), (16, 5)))
+    scale, recipes = on_meta(1), ([0], [0])
+    product = aten._scaled_mm_v2.default
+    assert product(a, b, [scale], *recipes, [scale], *recipes, None, None).shape == (3, 5)
+    with pytest.raises(RuntimeError, match="one tensor of scales for each operand, got 2 and 1"):
+        product(a, b, [scale] * 2, *recipes, [scale], *recipes, None, None)
