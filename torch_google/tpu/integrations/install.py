@@ -18,6 +18,7 @@ _TABLE = {
     "lightning.fabric.connector": "lightning:extend_fabric",
     "lightning.pytorch.trainer.connectors.accelerator_connector": "lightning:extend_trainer",
     "lightning_fabric.connector": "lightning:extend_fabric",
+    "peft.utils.other": "peft:extend",
     "pytorch_lightning.trainer.connectors.accelerator_connector": "lightning:extend_trainer",
     "safetensors": "safetensors:extend",
 }

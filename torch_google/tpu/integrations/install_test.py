@@ -4,13 +4,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 import torch
 
 from torch_google.tpu import integrations
-from torch_google.tpu.integrations import accelerate
+from torch_google.tpu.integrations import accelerate, peft
 
 
 def _run(program: str, **variables: str) -> str:
@@ -57,3 +58,25 @@ def test_accelerates_default_device_is_this_one_if_it_knows_none(known: str, exp
     state.PartialState = PartialState  # type: ignore[attr-defined]
     accelerate.extend(state)
     assert PartialState().default_device == torch.device(expected)
+
+
+@pytest.mark.parametrize(("known", "expected"), [("cpu", "tpu"), ("cuda", "cuda")])
+def test_pefts_inferred_device_is_this_one_if_it_knows_none(known: str, expected: str) -> None:
+    other = ModuleType("peft.utils.other")
+    other.infer_device = lambda: known  # type: ignore[attr-defined]
+    peft.extend(other)
+    assert other.infer_device() == expected
+
+
+def test_peft_is_extended_before_it_imports_its_function(tmp_path: Path) -> None:
+    folder = tmp_path / "peft" / "utils"
+    folder.mkdir(parents=True)
+    (folder.parent / "__init__.py").write_text("from .utils import infer_device")
+    (folder / "__init__.py").write_text("from .other import infer_device")
+    (folder / "other.py").write_text("def infer_device():\n    return 'cpu'")
+    program = (
+        "from torch_google.tpu import registration; registration.register();"
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import peft; print(peft.infer_device())"
+    )
+    assert _run(program) == "tpu"
+    assert _run(program, TORCH_TPU_INTEGRATIONS="0") == "cpu"
