@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from torch._higher_order_ops.associative_scan import associative_scan_op
 from torch._higher_order_ops.cond import cond_op
+from torch._higher_order_ops.flex_attention import flex_attention, flex_attention_backward
 from torch._higher_order_ops.invoke_subgraph import invoke_subgraph
 from torch._higher_order_ops.map import map_impl
 from torch._higher_order_ops.scan import scan_op
@@ -17,6 +18,7 @@ from torch._higher_order_ops.while_loop import while_loop_op
 from torch._ops import HigherOrderOperator
 from torch.fx import GraphModule
 
+from torch_google.tpu.compile import flex_attention as flex
 from torch_google.tpu.release import V2_6
 
 
@@ -200,6 +202,8 @@ def _like(values: Sequence[Any], examples: Sequence[Any]) -> list[Any]:
 _TABLE: dict[HigherOrderOperator, _Function] = {
     associative_scan_op: _associative_scan_along if V2_6 else _associative_scan,
     cond_op: _cond,
+    flex_attention: flex.forward,
+    flex_attention_backward: flex.backward,
     invoke_subgraph: _subgraph,
     map_impl: _map,
     scan_op: _scan_along if V2_6 else _scan,

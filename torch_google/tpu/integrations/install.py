@@ -21,6 +21,7 @@ _TABLE = {
     "peft.utils.other": "peft:extend",
     "pytorch_lightning.trainer.connectors.accelerator_connector": "lightning:extend_trainer",
     "safetensors": "safetensors:extend",
+    "torch.nn.attention.flex_attention": "flex_attention:extend",
 }
 
 

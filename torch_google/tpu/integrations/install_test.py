@@ -9,6 +9,7 @@ from types import ModuleType
 
 import pytest
 import torch
+from torch.nn.attention import flex_attention
 
 from torch_google.tpu import integrations
 from torch_google.tpu.integrations import accelerate, peft
@@ -80,3 +81,10 @@ def test_peft_is_extended_before_it_imports_its_function(tmp_path: Path) -> None
     )
     assert _run(program) == "tpu"
     assert _run(program, TORCH_TPU_INTEGRATIONS="0") == "cpu"
+
+
+def test_flex_attention_accepts_this_device_and_rejects_unknown_ones() -> None:
+    query = torch.empty(1, 1, 16, 8)
+    flex_attention._validate_device(*[query.to("tpu")] * 3)
+    with pytest.raises(ValueError, match="only supported on"):
+        flex_attention._validate_device(*[query.to("meta")] * 3)
