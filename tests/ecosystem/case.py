@@ -140,6 +140,24 @@ class Run:
             "output": output,
         }
 
+    def optimize(self, create: Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer]) -> Any:
+        """Train a small network with an optimizer whose steps are compiled.
+
+        `create` returns the optimizer of the given parameters. Return the losses and parameters.
+        """
+        model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+        model, inputs = self.put([model, torch.randn(5, 4)])
+        optimizer = create(list(model.parameters()))
+        step = self.compiled(optimizer.step)
+        losses = []
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss = model(inputs).square().mean()
+            loss.backward()
+            step()
+            losses.append(loss.detach())
+        return losses, dict(model.named_parameters())
+
     def evaluate(self, model: torch.nn.Module, inputs: Sequence[Any] | Mapping[str, Any]) -> Any:
         """Return the output of a model in evaluation mode, without gradients."""
         model = self.put(model).eval()

@@ -70,6 +70,7 @@ def test_a_change_in_a_module(
         ("timm/resnet", "value.to(self.device)", True),  # of Run.put, which Run.train calls
         ("timm/resnet", "device: torch.device", True),  # of the class
         ("timm/adan", "0.01, 0.9", False),
+        ("timm/adan", "range(3)", True),  # of Run.optimize, which a function of the case calls
     ],
 )
 def test_a_method_of_run_is_part_of_the_cases_that_use_it(

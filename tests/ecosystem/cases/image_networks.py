@@ -133,42 +133,30 @@ def mixup(run: Run) -> Any:
     return Mixup(mixup_alpha=0.3, cutmix_alpha=1.0, num_classes=3)(images, labels)
 
 
-def _optimized(run: Run, name: str, **settings: Any) -> Any:
-    """Train a model with an optimizer whose steps are compiled."""
+def _by_name(run: Run, name: str, **settings: Any) -> Any:
     from timm.optim import create_optimizer_v2
 
-    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
-    model, inputs = run.put([model, torch.randn(5, 4)])
-    optimizer = create_optimizer_v2(list(model.parameters()), name, lr=1e-2, **settings)
-    step = run.compiled(optimizer.step)
-    losses = []
-    for _ in range(3):
-        optimizer.zero_grad()
-        loss = model(inputs).square().mean()
-        loss.backward()
-        step()
-        losses.append(loss.detach())
-    return losses, dict(model.named_parameters())
+    return run.optimize(lambda p: create_optimizer_v2(p, name, lr=1e-2, **settings))
 
 
 @case("timm")
 def adan(run: Run) -> Any:
-    return _optimized(run, "adan")
+    return _by_name(run, "adan")
 
 
 @case("timm")
 def muon(run: Run) -> Any:
-    return _optimized(run, "muon")
+    return _by_name(run, "muon")
 
 
 @case("timm")
 def nadamw(run: Run) -> Any:
-    return _optimized(run, "nadamw", weight_decay=0.1)
+    return _by_name(run, "nadamw", weight_decay=0.1)
 
 
 @case("timm")
 def madgrad(run: Run) -> Any:
-    return _optimized(run, "madgrad")
+    return _by_name(run, "madgrad")
 
 
 @case("timm", modes=EAGER)

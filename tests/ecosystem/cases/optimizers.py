@@ -18,26 +18,10 @@ def _mlp(*sizes: int) -> torch.nn.Sequential:
     )
 
 
-def _optimized(run: Run, create: Any) -> Any:
-    """Train a model with an optimizer whose steps are compiled."""
-    model = run.put(_mlp(4, 8, 2))
-    inputs = run.put(torch.randn(5, 4))
-    optimizer = create(model.parameters())
-    step = run.compiled(optimizer.step)
-    losses = []
-    for _ in range(3):
-        optimizer.zero_grad()
-        loss = model(inputs).square().mean()
-        loss.backward()
-        step()
-        losses.append(loss.detach())
-    return losses, dict(model.named_parameters())
-
-
 def _by_name(run: Run, name: str, **settings: Any) -> Any:
     import pytorch_optimizer
 
-    return _optimized(run, lambda p: getattr(pytorch_optimizer, name)(p, lr=1e-2, **settings))
+    return run.optimize(lambda p: getattr(pytorch_optimizer, name)(p, lr=1e-2, **settings))
 
 
 @case("pytorch_optimizer")
@@ -104,14 +88,14 @@ def loss_functions(run: Run) -> Any:
 def quasi_hyperbolic(run: Run) -> Any:
     from torch_optimizer import QHAdam
 
-    return _optimized(run, lambda p: QHAdam(p, lr=1e-2))
+    return run.optimize(lambda p: QHAdam(p, lr=1e-2))
 
 
 @case("torch_optimizer")
 def bounded_adam(run: Run) -> Any:
     from torch_optimizer import AdaBound
 
-    return _optimized(run, lambda p: AdaBound(p, lr=1e-2))
+    return run.optimize(lambda p: AdaBound(p, lr=1e-2))
 
 
 @case("schedulefree")

@@ -29,22 +29,6 @@ def _batches() -> Any:
     return torch.utils.data.DataLoader(_data(), batch_size=4)
 
 
-def _optimized(run: Run, create: Any) -> Any:
-    """Train a model with an optimizer whose steps are compiled."""
-    model = run.put(_mlp(4, 8, 2))
-    inputs = run.put(torch.randn(5, 4))
-    optimizer = create(model.parameters())
-    step = run.compiled(optimizer.step)
-    losses = []
-    for _ in range(3):
-        optimizer.zero_grad()
-        loss = model(inputs).square().mean()
-        loss.backward()
-        step()
-        losses.append(loss.detach())
-    return losses, dict(model.named_parameters())
-
-
 def _accelerator_name(run: Run) -> str:
     return "cpu" if run.device.type == "cpu" else "auto"
 
@@ -358,21 +342,21 @@ def crf(run: Run) -> Any:
 def adabelief(run: Run) -> Any:
     from pytorch_optimizer import AdaBelief
 
-    return _optimized(run, lambda p: AdaBelief(p, lr=1e-3, eps=1e-8))
+    return run.optimize(lambda p: AdaBelief(p, lr=1e-3, eps=1e-8))
 
 
 @case("pytorch_optimizer")
 def lookahead(run: Run) -> Any:
     from pytorch_optimizer import Lookahead
 
-    return _optimized(run, lambda p: Lookahead(torch.optim.SGD(p, lr=0.1), k=2))
+    return run.optimize(lambda p: Lookahead(torch.optim.SGD(p, lr=0.1), k=2))
 
 
 @case("torch_optimizer")
 def radam_and_yogi(run: Run) -> Any:
     from torch_optimizer import Yogi
 
-    return _optimized(run, lambda p: Yogi(p, lr=1e-2))
+    return run.optimize(lambda p: Yogi(p, lr=1e-2))
 
 
 # Not compiled: a step reads values of tensors, so Dynamo finds no graph in it.
@@ -380,7 +364,7 @@ def radam_and_yogi(run: Run) -> Any:
 def prodigy(run: Run) -> Any:
     from prodigyopt import Prodigy
 
-    return _optimized(run, lambda p: Prodigy(p, lr=1.0))
+    return run.optimize(lambda p: Prodigy(p, lr=1.0))
 
 
 @case("schedulefree")
