@@ -436,9 +436,10 @@ def controlled_equation(run: Run) -> Any:
 def gaussian_quadrature(run: Run) -> Any:
     from torchquad import Boole, GaussLegendre
 
-    # A domain with a gradient works only on the default device: torchquad creates its grid there.
+    # torchquad creates the nodes of GaussLegendre on the default device, whatever that of the
+    # domain. Its set_up_backend sets the default device for CUDA.
     domain = run.put(torch.tensor([[0.0, 1.0], [0.0, 2.0]]))
-    with contextlib.redirect_stdout(io.StringIO()):
+    with contextlib.redirect_stdout(io.StringIO()), run.device:
         return [
             kind().integrate(lambda x: torch.exp(x[:, 0]) * x[:, 1], 2, 64, domain, backend="torch")
             for kind in (Boole, GaussLegendre)

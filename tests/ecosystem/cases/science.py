@@ -411,7 +411,10 @@ def laplace(run: Run) -> Any:
     posterior = Laplace(
         model, "classification", subset_of_weights="last_layer", hessian_structure="full"
     )
-    posterior.fit(torch.utils.data.DataLoader(data, batch_size=4))
+    # laplace creates an identity matrix on the default device, so its default backend computes a
+    # full Hessian on no other device, such as CUDA.
+    with run.device:
+        posterior.fit(torch.utils.data.DataLoader(data, batch_size=4))
     return posterior.H, posterior.log_marginal_likelihood()
 
 
