@@ -31,10 +31,12 @@ class Note:
 class Suite:
     """A part of a library's own test suite.
 
-    `paths` are files and folders in the source distribution. In `environment`, `{device}` is
-    replaced by the device's name. If `default_device` is true, tensors without an explicit device
-    are created on the device under test. Tests in `excluded` are not run on any device. `causes`
-    says why some tests fail on tpu; these tests still run.
+    `part` tells several suites of the same library apart; the first one needs none.
+    `paths` are files and folders in the source distribution, or tests in a file, written as pytest
+    does (`FILE::CLASS::TEST`, with all its parameters). In `environment`, `{device}` is replaced by
+    the device's name. If `default_device` is true, tensors without an explicit device are created
+    on the device under test. Tests in `excluded` are not run on any device. `causes` says why some
+    tests fail on tpu; these tests still run.
     """
 
     library: str
@@ -45,12 +47,16 @@ class Suite:
     default_device: bool
     excluded: tuple[Note, ...]
     causes: tuple[Note, ...]
+    part: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.library}-{self.part}" if self.part else self.library
 
     def includes(self, test: str) -> bool:
-        """Return whether a test is in one of the suite's files or folders, and is not excluded."""
-        file = test.partition("::")[0]
-        inside = any(file == path or file.startswith(f"{path}/") for path in self.paths)
-        return inside and not reason(self.excluded, test)
+        """Return whether a test is in one of the suite's paths, and is not excluded."""
+        inside = any(test.startswith((f"{path}/", f"{path}::", f"{path}[")) for path in self.paths)
+        return (inside or test in self.paths) and not reason(self.excluded, test)
 
     def variables(self, device: str) -> dict[str, str]:
         """Return the environment variables for running the suite on a device."""
@@ -58,7 +64,7 @@ class Suite:
 
 
 def load(file: Path = FILE) -> dict[str, Suite]:
-    """Map library names to their suites. Raises a ValueError if the file is malformed."""
+    """Map the names of suites to the suites. Raises a ValueError if the file is malformed."""
     return parse(json.loads(file.read_text(encoding="utf-8")), file)
 
 
@@ -76,12 +82,12 @@ def parse(rows: Iterable[Mapping[str, Any]], file: Path = FILE) -> dict[str, Sui
             )
         except TypeError as error:
             raise ValueError(f"{file}: {row.get('library', row)}: {error}. See Suite") from error
-        if suite.library in suites:
-            raise ValueError(f"{file}: {suite.library} is there twice. Merge its rows")
+        if suite.name in suites:
+            raise ValueError(f"{file}: {suite.name} is there twice. Merge its rows")
         for note in (*suite.excluded, *suite.causes):
             if not note.reason:
-                raise ValueError(f"{file}: {suite.library}: give a reason for {note.tests}")
-        suites[suite.library] = suite
+                raise ValueError(f"{file}: {suite.name}: give a reason for {note.tests}")
+        suites[suite.name] = suite
     return suites
 
 

@@ -32,7 +32,7 @@ _ROOT = Path(__file__).parents[3]
 def main(argv: list[str]) -> int:
     """Run tests and return pytest's exit status, or NO_TESTS_COLLECTED if no test remains."""
     run = device.Run(**json.loads(Path(argv[0]).read_text(encoding="utf-8")))
-    suite = catalogue.load(Path(run.suites))[run.library]
+    suite = catalogue.load(Path(run.suites))[run.suite]
     tree = Path(run.tree)
     os.chdir(tree)
     torch.set_num_threads(1)

@@ -25,13 +25,13 @@ from tests.fbcode import recording
 class Run:
     """The part of a suite that one process runs, as the parent process describes it in JSON.
 
-    `suites` is the path of suites.json, and `tree` is the folder of the suite's sources. If `only`
-    is not None, it lists the keys of the tests to run. `batch` limits the number of tests, because
-    compiled programs are never freed.
+    `suites` is the path of suites.json, `suite` the suite's name, and `tree` the folder of its
+    sources. If `only` is not None, it lists the keys of the tests to run. `batch` limits the number
+    of tests, because compiled programs are never freed.
     """
 
     suites: str
-    library: str
+    suite: str
     device: str
     tree: str
     journal: str

@@ -19,7 +19,9 @@ def test_the_page_matches_the_results() -> None:
 
 
 def test_each_suite_has_the_locked_version_and_a_result_of_it() -> None:
-    versions = {name: locked.version(name.replace("-", "_")) for name in _SUITES}
+    versions = {
+        name: locked.version(suite.library.replace("-", "_")) for name, suite in _SUITES.items()
+    }
     assert {name: suite.version for name, suite in _SUITES.items()} == versions
     assert {row.library: row.version for row in _RESULTS} == versions
 
@@ -33,7 +35,9 @@ def test_each_failure_has_a_cause_and_each_cause_a_failure() -> None:
 
 
 def test_each_overlay_belongs_to_a_suite() -> None:
-    assert {path.name for path in tree.OVERLAY.iterdir()} <= set(_SUITES)
+    assert {path.name for path in tree.OVERLAY.iterdir()} <= {
+        suite.library for suite in _SUITES.values()
+    }
 
 
 def test_at_least_95_percent_of_the_tests_that_pass_on_the_cpu_pass_on_tpu() -> None:

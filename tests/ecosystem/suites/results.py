@@ -30,7 +30,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Result:
-    """The outcome of a suite.
+    """The outcome of a suite. `library` is the suite's name.
 
     `tpu_passed` and `tpu_skipped` count only tests that pass on the CPU. `more_passed` counts tests
     that pass on tpu but are skipped on the CPU, most of them because they need an accelerator.
@@ -66,7 +66,7 @@ def summarize(suite: Suite, cpu: Tests, tpu: Tests) -> Result:
             skipped = ran.outcome is Outcome.SKIPPED
             failures.append(Failure("::".join(key), one_line(error), skipped))
     return Result(
-        suite.library,
+        suite.name,
         suite.version,
         cpu_passed=counts[Outcome.PASSED],
         cpu_failed=counts[Outcome.FAILED],

@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(
-    library: str,
+    name: str,
     work: Path,
     *,
     again: bool = False,
@@ -86,14 +86,14 @@ def run(
     Raises an SdistError or a ValueError if the suite's sources cannot be used, and a SuiteError if
     pytest fails. Tests that fail on the CPU do not run on tpu.
     """
-    suite = catalogue.load(file)[library]
+    suite = catalogue.load(file)[name]
     directory = tree.prepare(suite, work)
     ran = {}
     only: list[list[str]] | None = None
     for device in DEVICES:
-        journal = work / f"{suite.library}-{suite.sha256[:12]}-{device}.jsonl"
+        journal = work / f"{suite.name}-{suite.sha256[:12]}-{device}.jsonl"
         begun = time.monotonic()
-        one = Run(str(file), library, device, str(directory), str(journal), batch, seconds, only)
+        one = Run(str(file), name, device, str(directory), str(journal), batch, seconds, only)
         repeat = again and device != "cpu"
         _finish(one, suite.variables(device), work, repeat)
         # Ignore tests that suites.json no longer includes.
@@ -102,7 +102,7 @@ def run(
             for key, test in outcomes.read(journal).items()
             if suite.includes("::".join(key))
         }
-        print(f"{suite.library} on {device}: {time.monotonic() - begun:.0f} s", flush=True)
+        print(f"{suite.name} on {device}: {time.monotonic() - begun:.0f} s", flush=True)
         only = [list(key) for key, row in ran[device].items() if row.outcome is not Outcome.FAILED]
     return results.summarize(suite, ran["cpu"], ran["tpu"])
 
@@ -110,7 +110,7 @@ def run(
 def _finish(run: Run, variables: Mapping[str, str], work: Path, again: bool) -> None:
     """Start processes until every test has an outcome."""
     journal = Path(run.journal)
-    description = work / f"{run.library}-{run.device}.run.json"
+    description = work / f"{run.suite}-{run.device}.run.json"
     description.write_text(run.json(), encoding="utf-8")
     environment = {
         "TORCH_TPU_COMPILE_CACHE": str(work / "programs"),
@@ -128,7 +128,7 @@ def _finish(run: Run, variables: Mapping[str, str], work: Path, again: bool) -> 
         recording.AGAIN: "1" if again else "",
     }
     command = [sys.executable, "-m", "tests.ecosystem.suites.child", str(description)]
-    log = work / f"{run.library}-{run.device}.log"
+    log = work / f"{run.suite}-{run.device}.log"
     while True:
         size = journal.stat().st_size if journal.exists() else 0
         with log.open("a", encoding="utf-8") as output:
@@ -143,7 +143,7 @@ def _finish(run: Run, variables: Mapping[str, str], work: Path, again: bool) -> 
         if status == pytest.ExitCode.NO_TESTS_COLLECTED:
             return
         if not died and not wrote:
-            raise SuiteError(f"{run.library}: pytest exited {status}; see {log}")
+            raise SuiteError(f"{run.suite}: pytest exited {status}; see {log}")
 
 
 if __name__ == "__main__":
