@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 import torch
 
@@ -117,6 +118,16 @@ def test_matrix_exponential_and_errors() -> None:
     info = torch.ones((), dtype=torch.int32)
     with pytest.raises(RuntimeError, match="linalg"):
         lowered(aten._linalg_check_errors.default, info, "linalg.inv", is_matrix=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+def test_matrix_exponentials_of_all_norms(dtype: torch.dtype) -> None:
+    rotation = torch.tensor([[0.0, 0, -2], [0, 0, 0], [2, 0, 0]], dtype=torch.float64)
+    a = torch.stack([rotation * 1.2**i for i in range(-40, 24)]).to(dtype)
+    check(aten.linalg_matrix_exp.default, a, rtol=1e-12, atol=1e-12)
+    (found,) = lowered(aten.linalg_matrix_exp.default, torch.full((2, 2), torch.nan, dtype=dtype))
+    assert found.shape == (2, 2)
+    assert np.isnan(found).all()
 
 
 @pytest.mark.parametrize("shape", [(5, 3), (3, 5), (2, 4, 4)])
