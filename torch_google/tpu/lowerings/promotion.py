@@ -18,6 +18,7 @@ import torch
 from jax import lax
 
 from torch_google.tpu.dtypes import default_dtype, to_jax, to_torch
+from torch_google.tpu.release import V2_6
 
 Array: TypeAlias = jax.Array
 Scalar: TypeAlias = bool | int | float | complex
@@ -90,6 +91,8 @@ def convert(value: Operand, dtype: torch.dtype) -> Array:
     """Cast as torch does: integers wrap around, and complex numbers lose their imaginary part."""
     target = to_jax(dtype)
     if isinstance(value, bool | int | float | complex):
+        if target == jnp.float8_e4m3fn:
+            return _saturated(jnp.asarray(value, jnp.float64)).astype(target)
         if dtype.is_floating_point or dtype.is_complex or dtype == torch.bool:
             return jnp.asarray(value, target)
         integer = int(value.real if isinstance(value, complex) else value)
@@ -112,7 +115,21 @@ def convert(value: Operand, dtype: torch.dtype) -> Array:
             large = lax.convert_element_type(value, target)
             return jnp.where(value >= 2.0**63, large, lax.convert_element_type(signed, target))
         value = signed
+    if target == jnp.float8_e4m3fn:
+        value = _saturated(value)
     return lax.convert_element_type(value, target)
+
+
+def _saturated(value: Array) -> Array:
+    """Clip a value to the range of float8_e4m3fn, which has no infinity.
+
+    torch casts a larger value to the dtype's maximum, XLA and torch v2.6 to NaN.
+    """
+    if V2_6:
+        return value
+    highest = float(jnp.finfo(jnp.float8_e4m3fn).max)
+    wide = value if value.dtype == jnp.float64 else value.astype(jnp.float32)
+    return jnp.clip(wide, -highest, highest)
 
 
 def common(*operands: Operand) -> tuple[Array, ...]:

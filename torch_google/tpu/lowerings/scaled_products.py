@@ -14,8 +14,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from torch_google.tpu.dtypes import to_jax
+from torch_google.tpu.dtypes import to_jax, to_torch
 from torch_google.tpu.lowerings.opmath import opmath
+from torch_google.tpu.lowerings.promotion import convert
 from torch_google.tpu.lowerings.table import lowering
 
 _FLOAT8 = (jnp.float8_e4m3fn, jnp.float8_e5m2, jnp.float8_e4m3fnuz, jnp.float8_e5m2fnuz)
@@ -50,7 +51,7 @@ def scaled_mm(
         product = product + bias.astype(jnp.float32)
     if scale_result is not None and dtype in _FLOAT8:
         product = product / scale_result.reshape(())
-    return product.astype(dtype)
+    return convert(product, to_torch(dtype))
 
 
 @lowering("aten::_scaled_mm_v2")

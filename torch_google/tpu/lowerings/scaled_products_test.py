@@ -64,6 +64,13 @@ def test_a_bias_is_not_scaled(out_dtype: torch.dtype) -> None:
     check(aten._scaled_mm.default, a, b, *scales, bias=bias, out_dtype=out_dtype)
 
 
+@pytest.mark.parametrize("dtype", _FLOAT8)
+def test_a_float8_result_that_overflows(dtype: torch.dtype) -> None:
+    a, b = _float8(dtype)
+    scales = torch.tensor(1e4), torch.tensor(1e4)
+    check(aten._scaled_mm.default, a, b, *scales)
+
+
 @pytest.mark.parametrize("out_dtype", [torch.float8_e4m3fn, torch.float32])
 def test_the_scale_of_a_float8_result(out_dtype: torch.dtype) -> None:
     a, b = _float8(torch.float8_e4m3fn)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
+import math
+
 import pytest
 import torch
 
@@ -104,6 +106,25 @@ def test_casts(dtype: torch.dtype) -> None:
     check(aten._to_copy.default, torch.tensor([-1.5, 0.0, 300.7, -129.0]), dtype=dtype)
     check(aten._to_copy.default, torch.tensor([-1, 0, 300, 2**40 + 5]), dtype=dtype)
     check(aten._to_copy.default, torch.tensor([True, False]), dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2], ids=str)
+@pytest.mark.parametrize(
+    "source",
+    [torch.float32, torch.float64, torch.bfloat16, torch.int32, torch.float8_e5m2],
+    ids=str,
+)
+def test_casts_to_float8(dtype: torch.dtype, source: torch.dtype) -> None:
+    values = [3.3, 448.0, 449.0, 463.0, 464.0, 470.0, -1e4, 5e4]
+    if source.is_floating_point:
+        values += [math.inf, -math.inf, math.nan]
+    x = torch.tensor(values).to(source)
+    expected = x.to(dtype)
+    copied = torch.empty_like(expected, device="tpu").copy_(x.to("tpu"))
+    for actual in (x.to("tpu").to(dtype), copied):
+        assert (
+            actual.cpu().float().nan_to_num(-1).tolist() == expected.float().nan_to_num(-1).tolist()
+        )
 
 
 @pytest.mark.parametrize("name", ["reflection", "replication"])
