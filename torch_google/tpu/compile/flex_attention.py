@@ -18,6 +18,8 @@ from torch.fx import GraphModule
 from torch_google.tpu.lowerings.table import lowering
 
 _LN2 = math.log(2.0)
+# A joint graph returns the gradients of the score and of four indices, and then of the buffers.
+_BUFFERS = 5
 
 
 class _Runner(Protocol):
@@ -95,7 +97,7 @@ def backward(
     needed: list[bool] = []
     grad_scores = _over_scores(runner, joint, scores, (grad_modified,), score_buffers, needed)
     grad_buffers = _grad_buffers(
-        runner, score_mod, scores, grad_modified, score_buffers, needed[4:]
+        runner, joint, scores, grad_modified, score_buffers, needed[_BUFFERS - 1 :]
     )
     grad_scores = jnp.where(allowed, grad_scores * scale, 0).astype(query.dtype)
     grad_query = _product(grad_scores, keys)
@@ -154,29 +156,38 @@ def _allowed(
 
 def _grad_buffers(
     runner: _Runner,
-    score_mod: GraphModule,
+    joint: GraphModule,
     scores: jax.Array,
     grad: jax.Array,
     buffers: Sequence[Any],
     needed: Sequence[bool],
 ) -> list[jax.Array | None]:
-    """Return the gradients of the `needed` buffers.
+    """Return the gradients of the `needed` buffers, summed over all scores.
 
-    JAX differentiates the vectorized function. torch's joint graph would compute a gradient for
-    each score, of the buffer's size.
+    For each score, `joint` returns a gradient as large as the buffer. So only the scores of one
+    row are vectorized, and a loop adds up the rows.
     """
     positions = [i for i, is_needed in enumerate(needed) if is_needed]
     if not positions:
         return [None] * len(buffers)
+    keys = jnp.arange(scores.shape[-1], dtype=jnp.int64)
+    rows = jnp.indices(scores.shape[:-1], dtype=jnp.int64).reshape(3, -1)
 
-    def modified(*chosen: jax.Array) -> jax.Array:
-        values = list(buffers)
-        for i, value in zip(positions, chosen, strict=True):
-            values[i] = value
-        return _over_scores(runner, score_mod, scores, (), values).astype(grad.dtype)
+    def gradients(indices: jax.Array, key: jax.Array, score: jax.Array, g: jax.Array) -> list[Any]:
+        results = runner.sub(joint, [score, *indices, key, g, *buffers], None)
+        return [results[_BUFFERS + i] for i in positions]
 
-    _, pull = jax.vjp(modified, *(buffers[i] for i in positions))
-    grads = dict(zip(positions, pull(grad), strict=True))
+    def add(sums: list[jax.Array], row: Any) -> tuple[list[jax.Array], None]:
+        parts = jax.vmap(gradients, in_axes=(None, 0, 0, 0))(row[0], keys, row[1], row[2])
+        return [sums[i] + part.astype(sums[i].dtype).sum(0) for i, part in enumerate(parts)], None
+
+    zeros = [
+        jnp.zeros(buffers[i].shape, jnp.promote_types(buffers[i].dtype, jnp.float32))
+        for i in positions
+    ]
+    flat = [x.reshape(-1, x.shape[-1]) for x in (scores, grad)]
+    sums, _ = jax.lax.scan(add, zeros, (rows.T, *flat))
+    grads = {i: x.astype(buffers[i].dtype) for i, x in zip(positions, sums, strict=True)}
     return [grads.get(i) for i in range(len(buffers))]
 
 

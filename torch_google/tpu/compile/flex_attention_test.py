@@ -78,7 +78,7 @@ def _check(
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_a_score_and_a_mask_with_a_row_without_keys(compiled: bool) -> None:
+def test_score_mod_and_mask_mod_with_a_row_without_keys(compiled: bool) -> None:
     _check(compiled, _inputs(), _biased, _window)
 
 
@@ -88,7 +88,7 @@ def test_groups_of_heads_and_a_shared_batch_entry(compiled: bool) -> None:
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_a_score_reads_a_tensor(compiled: bool) -> None:
+def test_score_mod_reads_a_tensor(compiled: bool) -> None:
     slopes = _SLOPES.to("tpu")
     _check(
         compiled,
@@ -104,7 +104,7 @@ def test_bfloat16(compiled: bool) -> None:
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_the_gradient_of_a_tensor_that_a_score_reads(compiled: bool) -> None:
+def test_the_gradient_of_a_tensor_that_score_mod_reads(compiled: bool) -> None:
     def score_mod(score: Any, b: Any, h: Any, row: Any, key: Any) -> Any:
         return score * slopes[h] + offsets[h, row]
 
@@ -117,6 +117,36 @@ def test_the_gradient_of_a_tensor_that_a_score_reads(compiled: bool) -> None:
     out = function(*(x.to("tpu") for x in inputs), score_mod=score_mod)
     actual = torch.autograd.grad(out.square().sum(), (slopes, offsets))
     torch.testing.assert_close([x.cpu() for x in actual], list(expected), rtol=1e-4, atol=1e-4)
+
+
+_SLOPE: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "detach": lambda slope: slope * slope.detach(),
+    "relu": torch.relu,
+    "abs": torch.abs,
+    "clamp": lambda slope: slope.clamp(min=0),
+    "hardtanh": lambda slope: torch.nn.functional.hardtanh(slope, 0.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("function", _SLOPE.values(), ids=_SLOPE)
+def test_the_gradient_follows_torchs_formulas(
+    function: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    """JAX differentiates these functions differently at 0 and 1, where parameters often start."""
+    slopes = torch.tensor([0.0, 1.0, -0.5, 0.7], requires_grad=True)
+
+    def score_mod(score: Any, b: Any, h: Any, row: Any, key: Any) -> Any:
+        return score + function(slopes[h]) * (row - key)
+
+    inputs = [x.detach() for x in _inputs()]
+    out, _ = _expected(inputs, score_mod, _window)
+    (expected,) = torch.autograd.grad(out.square().sum(), slopes)
+    slopes = slopes.detach().to("tpu").requires_grad_()
+    mask = create_block_mask(_window, None, None, _ROWS, _KEYS, device="tpu")
+    compiled = torch.compile(flex_attention, fullgraph=True)
+    out = compiled(*(x.to("tpu") for x in inputs), score_mod=score_mod, block_mask=mask)
+    (actual,) = torch.autograd.grad(out.square().sum(), slopes)
+    torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("compiled", [False, True])
