@@ -10,7 +10,7 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 
 from torch_google.launch import environments
 
@@ -39,14 +39,43 @@ def torchrun_arguments(program: str, arguments: list[str], env: Mapping[str, str
     Options before a `--` in `arguments` override those from the environment, because torchrun gets
     them last.
     """
-    options: list[str] = []
-    if "--" in arguments:
-        split = arguments.index("--")
-        options, arguments = arguments[:split], arguments[split + 1 :]
+    options, arguments = _split(arguments)
     place = environments.place(env)
-    elastic = any(re.match(r"--nnodes[= ]\d+:\d+$", option) for option in _joined(options))
-    from_environment = [] if place is None else place.torchrun_arguments(elastic=elastic)
+    from_environment = (
+        []
+        if place is None
+        else place.torchrun_arguments(elastic=_is_elastic(options), restarts=_restarts(options))
+    )
     return [*from_environment, *options, "--no-python", program, *arguments]
+
+
+def prepare_restarts(arguments: list[str], env: MutableMapping[str, str]) -> None:
+    """If torchrun may start the processes again, set a variable in `env` that makes this work.
+
+    By default, torchrun has one key-value store for all starts. The processes of a new start may
+    read the addresses of the previous ones from it, and cannot connect (pytorch issue 135712).
+    With the variable, each start has its own store.
+    """
+    options, _ = _split(arguments)
+    if _is_elastic(options) or _restarts(options) or env.get("PET_MAX_RESTARTS", "0") != "0":
+        env.setdefault("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")
+
+
+def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Return the options for torchrun, which are before a `--`, and the program's arguments."""
+    if "--" not in arguments:
+        return [], arguments
+    split = arguments.index("--")
+    return arguments[:split], arguments[split + 1 :]
+
+
+def _is_elastic(options: list[str]) -> bool:
+    return any(re.match(r"--nnodes[= ]\d+:\d+$", option) for option in _joined(options))
+
+
+def _restarts(options: list[str]) -> bool:
+    pattern = r"--max[-_]restarts[= ]0*[1-9]\d*$"
+    return any(re.match(pattern, option) for option in _joined(options))
 
 
 def _joined(options: list[str]) -> list[str]:
@@ -72,6 +101,7 @@ def main() -> None:
         raise SystemExit(f"{program}: {error}") from None
     for door in _DOORS:
         os.environ.pop(door, None)
+    prepare_restarts(arguments, os.environ)
     # Import torch only here: the `submitter` PAR includes this module but not torch.
     from torch.distributed import run
     from torch.distributed.elastic.multiprocessing import SignalException

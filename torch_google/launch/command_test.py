@@ -14,9 +14,11 @@ import pytest
 
 from tools.par.testing.ports import reserved_port
 from torch_google.launch import torchrun_arguments
+from torch_google.launch.command import prepare_restarts
 from torch_google.launch.testing import waiting
 
 _PROGRAM = Path(__file__).parent / "testing/sum.par"
+_ELASTIC = ["--nnodes=1:4", "--"]
 
 
 def test_options_before_the_dashes_are_those_of_torchrun() -> None:
@@ -43,6 +45,17 @@ def test_an_elastic_job_meets_at_the_first_machine(nodes: list[str]) -> None:
     # Without a scheduler, the user must pass --rdzv-endpoint.
     alone = ["--rdzv-backend=c10d", *nodes, *program]
     assert torchrun_arguments("x.par", [*nodes, "--"], {}) == alone
+
+
+def test_only_a_job_that_may_restart_gets_a_store_for_each_start() -> None:
+    for arguments in (["--max-restarts=3", "--"], ["--max_restarts", "1", "--"], _ELASTIC):
+        env: dict[str, str] = {}
+        prepare_restarts(arguments, env)
+        assert env == {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    for arguments in ([], ["--max-restarts=0", "--"], ["--", "--max-restarts=3"]):
+        env = {}
+        prepare_restarts(arguments, env)
+        assert env == {}
 
 
 def _environment(tmp_path: Path, **more: str) -> dict[str, str]:
@@ -91,6 +104,33 @@ def test_two_machines_of_an_indexed_job(tmp_path: Path, port: int) -> None:
         assert process.returncode == 0, errors
         (row,) = _rows(output)
         assert (row["rank"], row["sum"]) == (index, 3.0)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("nodes", [[], ["--nnodes=1:2"]])
+def test_processes_that_are_started_again_find_each_other(
+    tmp_path: Path, port: int, nodes: list[str]
+) -> None:
+    env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "PET_NNODES": "2"}
+    arguments = [*nodes, "--max-restarts=1", "--", f"fail-once-in={tmp_path}"]
+    machines = [
+        _start(tmp_path, *arguments, JOB_COMPLETION_INDEX=str(index), **env) for index in (0, 1)
+    ]
+    rows = []
+    for process in machines:
+        output, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors
+        rows += _rows(output)
+    assert sorted(str(row["rank"]) for row in rows if row["sum"] == 3.0) == ["0", "1"]
+
+
+@pytest.mark.full
+def test_processes_of_one_machine_find_each_other_again(tmp_path: Path) -> None:
+    options = ["--nproc-per-node=2", "--max-restarts=1"]
+    process = _start(tmp_path, *options, "--", f"fail-once-in={tmp_path}")
+    output, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    assert sorted(str(row["rank"]) for row in _rows(output)) == ["0", "1"]
 
 
 @pytest.mark.full

@@ -36,16 +36,20 @@ class Place:
     port: int = _PORT
     processes: int | None = None
 
-    def torchrun_arguments(self, *, elastic: bool = False) -> list[str]:
+    def torchrun_arguments(self, *, elastic: bool = False, restarts: bool = False) -> list[str]:
         """Return torchrun's options for this machine.
 
         elastic: whether the number of machines may change while the job runs. Then the options
         omit the number of machines and this machine's rank, and the first machine hosts the
         rendezvous.
+        restarts: whether torchrun may start the processes again. Then the first machine hosts the
+        rendezvous as well, because torchrun's other rendezvous works only once.
         """
         processes = [] if self.processes is None else [f"--nproc-per-node={self.processes}"]
         if elastic:
             return [*self._rendezvous(), *processes]
+        if restarts and self.nodes > 1:
+            return [*self._rendezvous(), f"--nnodes={self.nodes}", *processes]
         if self.nodes == 1:
             # Do not use this machine's host name, because a container may be unable to resolve it.
             return ["--standalone", "--local-addr=127.0.0.1", *processes]

@@ -119,6 +119,14 @@ def test_the_arguments(machine: Place, expected: list[str]) -> None:
     assert machine.torchrun_arguments() == expected
 
 
+def test_a_job_that_restarts_meets_at_the_first_machine() -> None:
+    rendezvous = ["--rdzv-backend=c10d", "--rdzv-endpoint=n1:5", "--rdzv-conf=is_host=false"]
+    arguments = Place(2, 1, "n1", 5, 4).torchrun_arguments(restarts=True)
+    assert arguments == [*rendezvous, "--nnodes=2", "--nproc-per-node=4"]
+    alone = ["--standalone", "--local-addr=127.0.0.1"]
+    assert Place(1).torchrun_arguments(restarts=True) == alone
+
+
 @pytest.mark.parametrize(
     ("env", "message"),
     [

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that adds up `rank + 1` over all ranks, and prints the sum and other values as JSON.
 
-The argument fail-in-rank-1 makes one process fail. wait-with-pid-in=DIR makes each process create a
-file in DIR, named after its process id, and wait. lose-machine-1 kills torchrun and its process on
-one machine, as if the machine had vanished.
+The last argument may be one of these:
+fail-in-rank-1 makes one process fail.
+wait-with-pid-in=DIR makes each process create a file in DIR, named after its process id, and wait.
+fail-once-in=DIR makes rank 1 fail, unless it has failed before. All ranks fail if they find the
+key-value store of the previous start.
+lose-machine-1 kills torchrun and its process on one machine, as if the machine had vanished.
 """
 
 from __future__ import annotations
@@ -49,6 +52,19 @@ def _misbehave(argument: str) -> None:
     if name == "wait-with-pid-in":
         Path(directory, f"{os.getpid()}.pid").touch()
         time.sleep(600)
+    if name == "fail-once-in":
+        _fail_once(Path(directory, "failed"))
+
+
+def _fail_once(failed: Path) -> None:
+    store = distributed.distributed_c10d._get_default_store()
+    if store.check(["failed"]):
+        raise SystemExit("found the store of the previous start")
+    if distributed.get_rank() == 1 and not failed.exists():
+        store.set("failed", "")
+        failed.touch()
+        raise SystemExit("asked to fail once")
+    distributed.barrier()  # if rank 1 has failed, this fails, so that all ranks are started again
 
 
 if __name__ == "__main__":
