@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
+import os
 import signal
 import tempfile
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from torch_google.multiprocessing import origin, reports
@@ -66,11 +68,31 @@ def launch(
             start_method=start_method or multiprocessing.get_start_method(),
             logs_specs=DefaultLogsSpecs(directory),
         )
+        restarts = max_restarts > 0 or fewest != most
         try:
-            results: dict[int, Any] = elastic_launch(config, _Entry(main))(*args)
+            with _separate_stores() if restarts else contextlib.nullcontext():
+                results: dict[int, Any] = elastic_launch(config, _Entry(main))(*args)
         except ChildFailedError as error:
             raise _failed(role, error) from None
     return dict(sorted(results.items()))
+
+
+@contextlib.contextmanager
+def _separate_stores() -> Iterator[None]:
+    """Make elastic create a key-value store for each start of the processes.
+
+    By default it has one store for all starts, so init_process_group may read the addresses of
+    processes that no longer exist, and fail (pytorch issue 135712).
+    """
+    name = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
+    if name in os.environ:
+        yield
+        return
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[name]
 
 
 class _Entry:

@@ -302,9 +302,19 @@ def hold_as_rank() -> None:
 
 
 def fail_once(text: str) -> str:
-    """Fail in rank 1 on the first attempt. Otherwise, return a string."""
-    rank = int(os.environ["RANK"])
+    """Fail in rank 1 on the first attempt. Otherwise, return a string.
+
+    Also fail if the store contains what the first attempt wrote.
+    """
+    from torch import distributed
+
+    distributed.init_process_group("gloo")
+    store = distributed.distributed_c10d._get_default_store()
+    if store.check(["failed"]):
+        raise ValueError("found the store of the first attempt")
+    rank = distributed.get_rank()
     if rank == 1 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+        store.set("failed", "")
         raise ValueError("not at the first attempt")
     return f"{text} {FLAGS.text} {rank} of {os.environ['WORLD_SIZE']}"
 
