@@ -109,10 +109,14 @@ class Lines:
 
 
 class Processes:
-    """A job's processes on this machine. Their output goes to one stream, in whole lines."""
+    """A job's processes on this machine. Their output goes to one stream, in whole lines.
 
-    def __init__(self, output: TextIO) -> None:
+    read: a callback that is called with each line before it is written, from several threads.
+    """
+
+    def __init__(self, output: TextIO, read: Callable[[str], None] = lambda line: None) -> None:
         self._lines = Lines(output)
+        self._read = read
         self._processes: list[subprocess.Popen[str]] = []
         self._threads: list[threading.Thread] = []
 
@@ -137,6 +141,7 @@ class Processes:
     def _copy(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
         for line in process.stdout:
+            self._read(line)
             self._lines.write(line)
 
     def wait(

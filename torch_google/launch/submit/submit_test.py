@@ -118,6 +118,34 @@ def test_slurm_gets_one_task_per_machine(
     assert "--kill-on-bad-exit=1" not in elastic
 
 
+_KILLED = "srun: error: n[2-3]: tasks 1-2: Killed"
+_DUMPED = "srun: error: n4: task 3: Segmentation fault (core dumped)"
+_FAILED = "srun: error: n4: task 3: Exited with exit code 3"
+_LOST = "srun: error: Node failure on n4"
+
+
+@pytest.mark.parametrize(
+    ("spare", "lines", "status"),
+    [
+        (0, [], 9),
+        (0, ["[0] srun: error: n4: task 3: Killed", "srun: error: Unable to allocate"], 9),
+        (0, [_FAILED, _KILLED], 3),
+        (0, [_DUMPED, _KILLED], 139),
+        (1, [_LOST, _LOST], 0),
+        (2, [_KILLED], 0),
+        (2, [_LOST, _KILLED], 137),
+        (2, [_FAILED, _LOST, _KILLED], 3),
+    ],
+)
+def test_messages_of_srun_give_the_status_of_the_job(
+    spare: int, lines: list[str], status: int
+) -> None:
+    failures = slurm.Failures(spare)
+    for line in lines:
+        failures.read(line + "\n")
+    assert failures.status(9) == status
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
