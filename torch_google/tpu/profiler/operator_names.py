@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds torch's operators, modules and source lines to the kernels in a Perfetto trace."""
+"""Adds torch's operators, modules and source lines to the kernels in a trace."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from torch_google.tpu.profiler.origins import Origin, Recording, of_graphs
+from torch_google.tpu.profiler.xplane import Kernel, name_kernels
 from torch_google.tpu.runtime import kernel_names
 
 
-def name_operators(perfetto: Path, recording: Recording) -> None:
-    """Prefix each kernel of a program with several operators with the operators that it computes.
+def name_operators(perfetto: Path, xplane: Path, recording: Recording) -> None:
+    """Name the kernels in both files of a trace.
+
+    Prefix each kernel of a program with several operators with the operators that it computes.
 
     `multiply_add_fusion.2` becomes `mul.Tensor, add.Tensor: multiply_add_fusion.2`. The arguments
     of the kernel's event also list the operators, and the modules and source lines that called
@@ -28,6 +31,7 @@ def name_operators(perfetto: Path, recording: Recording) -> None:
         if {"hlo_module", "hlo_op"} <= (event.get("args") or {}).keys():
             kernels[event["args"]["hlo_module"]].append(event)
     names = kernel_names.of_modules(kernels.keys())
+    named: dict[Kernel, tuple[str, dict[str, str]]] = {}
     for module, kernel_operators in names.items():
         events = kernels[module]
         graphs = of_graphs(module) if kernel_names.is_compiled(module) else None
@@ -39,14 +43,19 @@ def name_operators(perfetto: Path, recording: Recording) -> None:
                     origins = [[recording.origin(r, o.position) for o in operators] for r in runs]
                 else:
                     origins = [[graph[o.position] for o in operators] for graph in graphs]
-                event["args"] |= _arguments(operators, origins)
-                event["name"] = f"{event['args']['operators']}: {event['name']}"
+                arguments = _arguments(operators, origins)
+                event["args"] |= arguments
+                event["name"] = f"{arguments['operators']}: {event['name']}"
+                run = event["args"].get("run_id")
+                kernel = (module, event["args"]["hlo_op"], None if run is None else str(run))
+                named[kernel] = (event["name"], arguments)
     if not names:
         return
     partial = perfetto.with_name(f"{perfetto.name}.partial")
     with gzip.open(partial, "wt") as file:
         json.dump(trace, file)
     partial.replace(perfetto)
+    name_kernels(xplane, named)
 
 
 def _arguments(

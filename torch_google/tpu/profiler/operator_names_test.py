@@ -6,10 +6,13 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+import jax
 
 _PROGRAM = """
 import json, sys, torch
@@ -62,3 +65,23 @@ def test_kernels_of_a_program_from_the_cache_have_the_names_of_operators(tmp_pat
         for names, event in named.items():
             assert event["name"] == f"{names}: {event['args']['hlo_op']}"
         assert len({e["args"]["hlo_module"] for e in kernels if e["args"].get("operators")}) == 1
+        _check_xplane(next(tmp_path.rglob("*.xplane.pb")), kernels)
+        shutil.rmtree(tmp_path / "trace")
+
+
+def _check_xplane(path: Path, kernels: list[dict[str, Any]]) -> None:
+    """Check, with JAX's reader, that XProf's file has the arguments and names of the kernels."""
+    shared = ("hlo_op", "operators", "modules", "sources")
+    stats = [
+        dict(event.stats)
+        for plane in jax.profiler.ProfileData.from_file(str(path)).planes
+        for line in plane.lines
+        for event in line.events
+    ]
+    found = [{key: row[key] for key in shared if key in row} for row in stats if "hlo_op" in row]
+    expected = [{key: e["args"][key] for key in shared if key in e["args"]} for e in kernels]
+    assert sorted(map(json.dumps, found)) == sorted(map(json.dumps, expected))
+    data = path.read_bytes()
+    for event in kernels:
+        if "operators" in event["args"]:
+            assert event["name"].encode() in data

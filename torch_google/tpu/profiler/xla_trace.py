@@ -83,10 +83,9 @@ def trace(directory: str | os.PathLike[str], *, python: bool = False) -> Iterato
 
     The trace contains each operator's program, named after the operator (`jit(aten_mm)`), the
     kernels of fused programs, named after the operators that they compute, and all
-    torch.profiler.record_function ranges, including those of optimizers. In the Perfetto trace,
-    the kernels of fused programs are annotated with the modules and source lines of their
-    operators. `python` adds calls to Python functions, which is slow. On entry and on exit, the
-    block waits for the devices.
+    torch.profiler.record_function ranges, including those of optimizers. The kernels of fused
+    programs are annotated with the modules and source lines of their operators. `python` adds calls
+    to Python functions, which is slow. On entry and on exit, the block waits for the devices.
 
     Raises RuntimeError if a trace is already running in this process.
     """
@@ -118,7 +117,7 @@ def trace(directory: str | os.PathLike[str], *, python: bool = False) -> Iterato
             _running.clear()
             jax.profiler.stop_trace()
     trace.ended(_newest(where))
-    name_operators(trace.perfetto, recording)
+    name_operators(trace.perfetto, trace.xplane, recording)
 
 
 def _refuse(running: list[Path]) -> None:
