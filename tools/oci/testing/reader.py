@@ -17,6 +17,8 @@ from typing import Any
 
 import _par
 
+_ZSTD = b"\x28\xb5\x2f\xfd"
+
 
 @dataclasses.dataclass(frozen=True)
 class File:
@@ -70,9 +72,14 @@ def read_blob(layout: Path, descriptor: dict[str, Any]) -> bytes:
 
 
 def decompress(data: bytes) -> bytes:
-    """Decompress a gzip file, or zstd frames (RFC 8878) that state their content size."""
+    """Decompress a gzip file, or zstd frames (RFC 8878) that state their content size.
+
+    Return other data unchanged, because a layer may be uncompressed.
+    """
     if data.startswith(b"\x1f\x8b"):
         return gzip.decompress(data)
+    if not data.startswith(_ZSTD):
+        return data
     result = b""
     while data:
         end, size = _frame(data)
@@ -83,7 +90,7 @@ def decompress(data: bytes) -> bytes:
 
 def _frame(data: bytes) -> tuple[int, int]:
     """Return the length of the first zstd frame and the size of its contents."""
-    assert data[:4] == b"\x28\xb5\x2f\xfd"
+    assert data.startswith(_ZSTD)
     flags = data[4]
     single, checksum = flags >> 5 & 1, flags >> 2 & 1
     position = 5 + (not single) + (0, 1, 2, 4)[flags & 3]
