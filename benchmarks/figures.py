@@ -52,6 +52,7 @@ SECTIONS = {
         "[files](../tests/upstream/files/README.md)",
     ),
     "serving": Section("Serving a model", "[serving](serving/README.md)"),
+    "images": Section("Container images", "[images](images/README.md)"),
     "google3": Section("The libraries", "[google3](google3/README.md)"),
     "importer": Section("Moving patches to another release", "[importer](importer/README.md)"),
     "build": Section("Setting up, building, testing", "by hand: `time` and `ls -l`"),
