@@ -67,7 +67,7 @@ def _check(rows: list[dict[str, float]], uninterrupted: list[float]) -> None:
     """Check that no step is missing and each loss is correct, even if some steps were repeated."""
     assert {row["step"] for row in rows} == set(range(train.STEPS))
     for row in rows:
-        assert row["loss"] == pytest.approx(uninterrupted[int(row["step"])], abs=1e-6)
+        assert row["loss"] == pytest.approx(uninterrupted[int(row["step"])], rel=1e-3)
 
 
 @pytest.mark.full
