@@ -76,7 +76,7 @@ def test_a_signal_cancels_the_job(
     assert errors.endswith("submit: cancelled\n")
     assert len(pids) == 2, output + errors
     assert not any(map(waiting.is_alive, pids)), output + errors
-    assert cluster.run("squeue", "--noheader") == ""
+    assert cluster.run("squeue", "--noheader", "--states=PENDING,RUNNING") == ""
 
 
 def test_a_job_in_a_batch_script(cluster: slurm_cluster.Cluster, tmp_path: Path) -> None:
