@@ -47,6 +47,7 @@ class GraphProgram:
         inputs: list[Any],
         tensors: Sequence[torch.Tensor | None],
         shardings: Sequence[int],
+        donation: Donation | None,
     ) -> tuple[Any, ...]: ...
 
 def in_place_writes() -> int: ...

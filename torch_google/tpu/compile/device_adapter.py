@@ -38,12 +38,15 @@ class GraphProgram(Protocol):
         inputs: list[Any],
         tensors: Sequence[torch.Tensor | None],
         shardings: Sequence[int],
+        donation: Any,
     ) -> Sequence[Any]:
         """Run the program, and store output i in the storage of `tensors[i]`, unless that is None.
 
         Return all outputs. A signal handler, which may raise KeyboardInterrupt, runs before the
         program or after the last store. `shardings` has the index in shardings.py of the sharding
-        of each value to store; it is empty if the program runs on one device.
+        of each value to store; it is empty if the program runs on one device. `donation` is what
+        entering the context of `donate` returned. Threads that wait for it continue after the last
+        store.
         """
 
 
@@ -301,6 +304,7 @@ class _CpuProgram:
         inputs: list[Any],
         tensors: Sequence[torch.Tensor | None],
         shardings: Sequence[int],
+        donation: Any,
     ) -> Sequence[Any]:
         outputs = self.executable(*inputs)
         for tensor, array in zip(tensors, outputs, strict=False):

@@ -4,14 +4,20 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
 from random import Random
+from types import SimpleNamespace
 from typing import Any, cast
 
+import jax
+import numpy as np
 import pytest
 import torch
 
+from torch_google.tpu import _C, custom_kernel
 from torch_google.tpu.torch_hooks.compile_adapter import TpuAdapter
 
 _SIZE = 4096  # large enough that XLA reuses a donated buffer
@@ -46,7 +52,8 @@ def actions(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
                 waiting.pop(0)()
             return outputs
 
-        return program(self, cast(Any, run))
+        # Like JAX's function for an executable, a partial has no Python frame of its own.
+        return program(self, cast(Any, SimpleNamespace(_call=partial(run))))
 
     monkeypatch.setattr(TpuAdapter, "program", acting)
     return waiting
@@ -127,14 +134,14 @@ def _alarm() -> Iterator[None]:
 def test_an_interruption_during_a_run_keeps_the_new_values(
     dynamic: bool, actions: list[Callable[[], object]]
 ) -> None:
+    """JAX makes the first call of a program in Python, where a signal handler could run."""
     step = torch.compile(_count_up, backend="tpu", dynamic=dynamic)
     x = torch.zeros(_SIZE, device="tpu")
-    for expected in (1.0, 2.0):
-        actions.append(lambda: signal.raise_signal(signal.SIGALRM))
-        with pytest.raises(_Interruption):
-            step(x)
-        assert not actions
-        assert x.tolist() == [expected] * _SIZE
+    actions.append(lambda: signal.raise_signal(signal.SIGALRM))
+    with pytest.raises(_Interruption):
+        step(x)
+    assert not actions
+    assert x.tolist() == [1.0] * _SIZE
 
 
 @pytest.mark.usefixtures("_alarm")
@@ -146,6 +153,12 @@ def test_interruptions_at_any_time_lose_no_value() -> None:
     step = torch.compile(both, backend="tpu")
     x, y = torch.zeros(_SIZE, device="tpu"), torch.zeros(_SIZE, device="tpu")
     step(x, y)
+    # Let JAX trace everything that a step needs, including the copy of an array in use: an
+    # exception while it traces can make later calls raise RecursionError.
+    in_use = [_C.value(x), _C.value(y)]
+    step(x, y)
+    del in_use
+    x[0].item()
     random = Random(0)
     interrupted = 0
     for _ in range(100):
@@ -159,6 +172,30 @@ def test_interruptions_at_any_time_lose_no_value() -> None:
         assert x[0].item() == y[0].item()
     assert interrupted > 50
     assert x[0].item() > 0
+
+
+def test_a_programs_python_function_runs_in_the_callers_thread() -> None:
+    seen: list[Any] = []
+
+    def on_host(x: Any) -> Any:
+        with lock:  # the caller holds it, and only its own thread may take it again
+            seen.append((threading.current_thread(), torch.is_grad_enabled()))
+        with pytest.raises(RuntimeError, match="was read while an operator of the same thread"):
+            tensor.tolist()
+        return np.asarray(x) * 2
+
+    @custom_kernel("donated_storages_test::doubled")
+    def doubled(x: jax.Array) -> jax.Array:
+        return jax.pure_callback(on_host, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+
+    step = torch.compile(lambda x: x.copy_(doubled(x)), backend="tpu")
+    tensor = torch.ones(_SIZE, device="tpu")
+    lock = threading.RLock()
+    with lock, torch.no_grad():
+        step(tensor)
+        step(tensor)
+    assert tensor.tolist() == [4.0] * _SIZE
+    assert seen == [(threading.current_thread(), False)] * 2
 
 
 def test_an_error_before_the_program_runs_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

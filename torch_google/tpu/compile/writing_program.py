@@ -48,11 +48,11 @@ class WritingProgram:
         # Check for enough free memory first: if the program failed later, its random state and
         # donated arguments would be lost.
         adapter.check_room(self._signature.device, self._needs)
-        with adapter.donate(args, arrays, self._donated):
+        with adapter.donate(args, arrays, self._donated) as donation:
             given = inputs()
             own = [None if index is None else args[index] for index in self._own]
             try:
-                outputs = self._program.run(given, own, shardings[: len(own)])
+                outputs = self._program.run(given, own, shardings[: len(own)], donation)
                 if self._signature.collective:
                     # Wait until the program's collectives have run. The group's next collective
                     # must come after them, and it might run outside a program.

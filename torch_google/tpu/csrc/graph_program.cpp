@@ -8,7 +8,6 @@
 #include <thread>
 #include <utility>
 
-#include "torch_google/tpu/csrc/donation.h"
 #include "torch_google/tpu/csrc/no_collection.h"
 
 namespace torch_google::tpu {
@@ -41,7 +40,8 @@ void run_in_new_thread(Function function) {
 
 Ref GraphProgram::run(PyObject* inputs,
                       const std::vector<std::optional<at::Tensor>>& tensors,
-                      const std::vector<Sharding>& shardings) {
+                      const std::vector<Sharding>& shardings,
+                      Donation* donation) {
   // Throw this error before the program runs and overwrites the old values.
   for (const auto& tensor : tensors) {
     if (tensor) {
@@ -64,36 +64,39 @@ Ref GraphProgram::run(PyObject* inputs,
               shardings.empty() ? kOneDevice : shardings[i]);
     tensor.bump_version();
   }
+  if (donation) {
+    donation->finish();
+  }
   return results;
 }
 
 Ref GraphProgram::call(PyObject* inputs) {
-  Ref results, error;
-  // Holds a reference, because another thread may replace entry_ during the
-  // call.
-  const Ref entry = Ref::borrow(entry_.get());
-  const auto call = [&] {
-    PyObject* function = entry.get() ? entry.get() : executable_.get();
-    results = Ref(PyObject_Vectorcall(
-        function, PySequence_Fast_ITEMS(inputs),
-        static_cast<size_t>(PySequence_Fast_GET_SIZE(inputs)), nullptr));
-    if (results.get() && !entry.get()) {
-      entry_ =
-          Ref(PyObject_CallFunction(callbacks().entry, "O", executable_.get()));
+  if (!entry_.get()) {
+    Ref entry = Ref::checked(
+        PyObject_CallFunction(callbacks().entry, "O", executable_.get()));
+    // Another thread may have set entry_ during the call, and may be using it.
+    if (!entry_.get()) {
+      entry_ = std::move(entry);
     }
-    if (PyErr_Occurred()) {
+  }
+  Ref results, error;
+  const auto call = [&] {
+    results = Ref(PyObject_Vectorcall(
+        entry_.get(), PySequence_Fast_ITEMS(inputs),
+        static_cast<size_t>(PySequence_Fast_GET_SIZE(inputs)), nullptr));
+    if (!results.get()) {
       error = caught();
     }
   };
-  // If JAX runs Python code in the call, make the call in another thread,
-  // because Python runs signal handlers only in the main thread. A handler that
-  // raised an exception after the program has run would lose the results. JAX
-  // runs Python code in the first call, and in every call of a program that
-  // calls Python functions.
   const NoCollection quiet;
-  const bool in_python = !entry.get() || PyFunction_Check(entry.get()) ||
-                         entry.get() == executable_.get();
-  if (in_python && handles_signals()) {
+  // JAX makes the first call in Python. Make it in another thread, because
+  // Python runs signal handlers only in the main thread. A handler that raised
+  // an exception after the program has run would lose the results. For a
+  // program that calls Python functions, JAX has only Python functions. Such a
+  // program runs in this thread, because its functions may depend on it.
+  const bool calls_python =
+      PyFunction_Check(entry_.get()) || entry_.get() == executable_.get();
+  if (!has_run_ && !calls_python && handles_signals() && !_Py_IsFinalizing()) {
     run_in_new_thread(call);
   } else {
     call();
@@ -103,6 +106,7 @@ Ref GraphProgram::call(PyObject* inputs) {
                     error.get());
     raise();
   }
+  has_run_ = true;
   TORCH_INTERNAL_ASSERT(PyTuple_CheckExact(results.get()));
   return results;
 }

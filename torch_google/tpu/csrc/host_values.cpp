@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -26,12 +27,13 @@ at::Tensor copied_elements(PyObject* array, c10::ScalarType dtype) {
     PyErr_Clear();
     return at::Tensor();
   }
+  const std::unique_ptr<Py_buffer, void (*)(Py_buffer*)> owner(
+      &buffer, PyBuffer_Release);
   const auto bytes = static_cast<size_t>(buffer.len);
   at::Tensor values =
       at::empty({static_cast<int64_t>(bytes / c10::elementSize(dtype))},
                 at::TensorOptions(dtype));
   std::memcpy(values.mutable_data_ptr(), buffer.buf, bytes);
-  PyBuffer_Release(&buffer);
   return values;
 }
 

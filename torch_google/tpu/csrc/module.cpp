@@ -134,9 +134,10 @@ std::vector<at::Tensor> new_tensors(const py::sequence& arrays,
 
 py::object run_program(GraphProgram& program, const py::list& inputs,
                        const std::vector<std::optional<at::Tensor>>& tensors,
-                       const std::vector<Sharding>& shardings) {
+                       const std::vector<Sharding>& shardings,
+                       Donation* donation) {
   return py::reinterpret_steal<py::object>(
-      program.run(inputs.ptr(), tensors, shardings).give());
+      program.run(inputs.ptr(), tensors, shardings, donation).give());
 }
 
 Box& box_in(const at::Tensor& tensor) {
@@ -473,7 +474,9 @@ PYBIND11_MODULE(_C, module) {
       .def(py::init([](const py::object& executable) {
         return std::make_unique<GraphProgram>(executable.ptr());
       }))
-      .def("run", torch::wrap_pybind_function(run_program));
+      .def("run", torch::wrap_pybind_function(run_program), py::arg("inputs"),
+           py::arg("tensors"), py::arg("shardings"),
+           py::arg("donation").none(true));
   module.def("new_tensors", torch::wrap_pybind_function(new_tensors),
              py::arg("arrays"), py::arg("results"), py::arg("device"),
              py::arg("shardings") = std::vector<Sharding>());

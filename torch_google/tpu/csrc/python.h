@@ -49,7 +49,7 @@ struct Callbacks {
   // the arguments if the run failed; the exception that interrupted the run, or
   // None)
   PyObject* attempt = nullptr;
-  // executable that has run once -> the function to call for all later runs
+  // executable -> the function that runs it, see fused/fusion.py
   PyObject* entry = nullptr;
   // code object -> Origins::Kind, see origin.h
   PyObject* frame_kind = nullptr;

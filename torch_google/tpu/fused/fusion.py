@@ -110,12 +110,16 @@ def _warn_of(error: Exception) -> None:
 
 
 def entry(executable: jax.stages.Compiled) -> Any:
-    """Return the function to call for later runs: one without a Python frame, if JAX has one.
+    """Return the function to call: one without a Python frame after its first call, if JAX has one.
 
     In a Python frame, a signal handler could raise after the program has run. The results and the
-    donated inputs would then be lost.
+    donated inputs would then be lost. For a program that calls Python functions, JAX has only
+    Python functions.
     """
-    return getattr(executable, "_call", None) or executable
+    call = getattr(executable, "_call", None)
+    if call is None and isinstance(executable, jax.stages.Compiled):
+        call = executable._call = executable._executable.create_cpp_call(executable._params)
+    return call or executable
 
 
 def register() -> None:

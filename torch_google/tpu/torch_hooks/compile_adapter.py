@@ -167,7 +167,7 @@ class _Donation:
     def __init__(self, args: Sequence[Any], arrays: list[Any], indices: Sequence[int]) -> None:
         self._arguments = (args, arrays, indices)
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> _C.Donation:
         args, arrays, indices = self._arguments
         self._donation = _C.Donation(args, arrays, indices)
         try:
@@ -177,6 +177,7 @@ class _Donation:
         except BaseException as error:
             self._donation.fail(error)
             raise
+        return self._donation
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if error is None:
