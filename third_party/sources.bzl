@@ -101,6 +101,15 @@ _SOURCES = {
         strip_prefix = "gloo-5354032ea08eadd7fc4456477f7f7c6308818509",
         files = {"config.h": "gloo/config.h"},
     ),
+    # The version is a date and a commit, because ideep has no releases. Fetched only from Debian.
+    "ideep": dict(
+        version = "20251020.9275706",
+        licences = ["LICENSE"],
+        debian_package = "ideep",
+        debian_file = "ideep_0.0~git20251020.9275706.orig.tar.xz",
+        debian_sha256 = "609baa00f3d7a3d77dde92ba84512bb7cb777f0a875c6f6b5c3a2e117316ffd6",
+        debian_strip_prefix = "ideep-0.0~git20251020.9275706",
+    ),
     "lapack": dict(
         licences = ["LICENSE"],
         debian_package = "lapack",
@@ -142,6 +151,22 @@ _SOURCES = {
         urls = ["https://github.com/nlohmann/json/archive/refs/tags/v3.11.2.tar.gz"],
         sha256 = "d69f9deb6a75e2580465c6c4c5111b89c4dc2fa94e3a85fcd2ffcd9a143d9273",
         strip_prefix = "json-3.11.2",
+    ),
+    "onednn": dict(
+        licences = [
+            "LICENSE",
+            "THIRD-PARTY-PROGRAMS",
+        ],
+        debian_package = "onednn",
+        debian_file = "onednn_3.7.2+ds.orig.tar.xz",
+        debian_sha256 = "0cc51ca26c1af6a2bb1e71e378e7046f3ceb3e71791ee9d4e246d50f904a6ea6",
+        debian_strip_prefix = "oneDNN-3.7.2",
+        files = {
+            "tbb/parallel_for.h": "threads/tbb/parallel_for.h",
+            "tbb/task_arena.h": "threads/tbb/task_arena.h",
+            "thread_pool.cc": "threads/thread_pool.cc",
+            "thread_pool.h": "threads/thread_pool.h",
+        },
     ),
     "openblas": dict(
         licences = ["LICENSE"],

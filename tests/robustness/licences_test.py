@@ -23,8 +23,8 @@ _NOT_LINKED = {
     "make": "a tool of the build",
     **dict.fromkeys(
         [
-            *("abseil", "cpp_httplib", "cpuinfo", "flatbuffers", "fmt", "gloo", "lapack"),
-            *("nlohmann_json", "openblas", "pocketfft", "sleef"),
+            *("abseil", "cpp_httplib", "cpuinfo", "flatbuffers", "fmt", "gloo", "ideep"),
+            *("lapack", "nlohmann_json", "onednn", "openblas", "pocketfft", "sleef"),
         ],
         "linked by --config=static only",
     ),
