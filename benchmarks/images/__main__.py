@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the image of a PAR with one that pip filled; see README.md."""
+"""Compare the image of a PAR with one built with pip; see README.md."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from benchmarks.results import Figure
 def main(arguments: list[str]) -> int:
     options = _parse(arguments)
     ours = Ours()
-    ours.build()  # provides the data of the other image as well
+    ours.build()  # also writes bazel-bin/examples/data, which the other image contains
     pip = Pip(Buildah(options.work / "build"), options.context, options.base, options.pip_option)
     figures: list[Figure] = []
     if size := stored_bytes(options.storage):

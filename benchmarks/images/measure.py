@@ -54,7 +54,7 @@ class Ours:
     entry = "/app/distributed.par"
 
     def prepare(self) -> None:
-        """Leave only Bazel's disk cache, as in a new clone on a machine that has built it."""
+        """Delete Bazel's outputs but keep its disk cache, which holds an earlier build."""
         self.build()
         run(["./bazelw", "clean"])
 

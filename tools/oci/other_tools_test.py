@@ -83,9 +83,7 @@ def _diff_ids(image: Image) -> list[str]:
     return list(image.config["rootfs"]["diff_ids"])
 
 
-def test_skopeo_pushes_the_layout_with_its_digest(
-    tmp_path: Path, skopeo: Callable[..., str]
-) -> None:
+def test_skopeo_keeps_the_digest_of_the_layout(tmp_path: Path, skopeo: Callable[..., str]) -> None:
     with registry_server.running(tmp_path) as registry:
         address = f"docker://{registry}/team/hello:v1"
         access = ["--dest-tls-verify=false", f"--dest-creds={USER}:{PASSWORD}"]
@@ -97,7 +95,7 @@ def test_skopeo_pushes_the_layout_with_its_digest(
     assert pushed["Layers"] == [layer["digest"] for layer in image.manifest["layers"]]
 
 
-def test_buildah_builds_on_an_image(
+def test_buildah_uses_our_image_as_its_base(
     tmp_path: Path, layouts: Path, buildah: Callable[..., str]
 ) -> None:
     (tmp_path / "added").write_text("added\n")
@@ -112,7 +110,7 @@ def test_buildah_builds_on_an_image(
         assert above.config["config"][key] == below.config["config"][key]
 
 
-def test_an_image_of_buildah_can_be_the_base(
+def test_oci_image_uses_an_image_of_buildah_as_its_base(
     tmp_path: Path, layouts: Path, buildah: Callable[..., str]
 ) -> None:
     (tmp_path / "below").write_text("below\n")
@@ -130,5 +128,5 @@ def test_an_image_of_buildah_can_be_the_base(
     assert image.files()["/below"].data == b"below\n"
     assert "KEPT=1" in image.config["config"]["Env"]
     assert image.config["config"]["Entrypoint"] == ["/app/small.par"]
-    # buildah reads the result again.
+    # Check that buildah can read the result.
     buildah("from", f"oci:{layouts}/image:latest")

@@ -50,11 +50,11 @@ def torchrun_arguments(program: str, arguments: list[str], env: Mapping[str, str
 
 
 def prepare_restarts(arguments: list[str], env: MutableMapping[str, str]) -> None:
-    """If torchrun may start the processes again, set a variable in `env` that makes this work.
+    """Set TORCH_DISABLE_SHARE_RDZV_TCP_STORE in `env` if torchrun may restart the processes.
 
-    By default, torchrun has one key-value store for all starts. The processes of a new start may
-    read the addresses of the previous ones from it, and cannot connect (pytorch issue 135712).
-    With the variable, each start has its own store.
+    By default, torchrun shares one key-value store between all attempts. Restarted processes may
+    read addresses of the previous attempt from it, and cannot connect (pytorch issue 135712). If
+    the variable is set, each attempt has its own store.
     """
     options, _ = _split(arguments)
     if _is_elastic(options) or _restarts(options) or env.get("PET_MAX_RESTARTS", "0") != "0":

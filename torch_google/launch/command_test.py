@@ -47,7 +47,7 @@ def test_an_elastic_job_meets_at_the_first_machine(nodes: list[str]) -> None:
     assert torchrun_arguments("x.par", [*nodes, "--"], {}) == alone
 
 
-def test_only_a_job_that_may_restart_gets_a_store_for_each_start() -> None:
+def test_only_a_job_that_may_restart_gets_a_store_for_each_attempt() -> None:
     for arguments in (["--max-restarts=3", "--"], ["--max_restarts", "1", "--"], _ELASTIC):
         env: dict[str, str] = {}
         prepare_restarts(arguments, env)
@@ -108,9 +108,7 @@ def test_two_machines_of_an_indexed_job(tmp_path: Path, port: int) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("nodes", [[], ["--nnodes=1:2"]])
-def test_processes_that_are_started_again_find_each_other(
-    tmp_path: Path, port: int, nodes: list[str]
-) -> None:
+def test_restarted_processes_find_each_other(tmp_path: Path, port: int, nodes: list[str]) -> None:
     env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "PET_NNODES": "2"}
     arguments = [*nodes, "--max-restarts=1", "--", f"fail-once-in={tmp_path}"]
     machines = [
@@ -125,7 +123,7 @@ def test_processes_that_are_started_again_find_each_other(
 
 
 @pytest.mark.full
-def test_processes_of_one_machine_find_each_other_again(tmp_path: Path) -> None:
+def test_restarted_processes_of_one_machine_find_each_other(tmp_path: Path) -> None:
     options = ["--nproc-per-node=2", "--max-restarts=1"]
     process = _start(tmp_path, *options, "--", f"fail-once-in={tmp_path}")
     output, errors = process.communicate(timeout=300)

@@ -42,8 +42,8 @@ class Place:
         elastic: whether the number of machines may change while the job runs. Then the options
         omit the number of machines and this machine's rank, and the first machine hosts the
         rendezvous.
-        restarts: whether torchrun may start the processes again. Then the first machine hosts the
-        rendezvous as well, because torchrun's other rendezvous works only once.
+        restarts: whether torchrun may restart the processes. Then the first machine also hosts the
+        rendezvous, because torchrun's other rendezvous works only once.
         """
         processes = [] if self.processes is None else [f"--nproc-per-node={self.processes}"]
         if elastic:

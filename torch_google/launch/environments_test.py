@@ -119,7 +119,7 @@ def test_the_arguments(machine: Place, expected: list[str]) -> None:
     assert machine.torchrun_arguments() == expected
 
 
-def test_a_job_that_restarts_meets_at_the_first_machine() -> None:
+def test_a_job_that_may_restart_has_its_rendezvous_on_the_first_machine() -> None:
     rendezvous = ["--rdzv-backend=c10d", "--rdzv-endpoint=n1:5", "--rdzv-conf=is_host=false"]
     arguments = Place(2, 1, "n1", 5, 4).torchrun_arguments(restarts=True)
     assert arguments == [*rendezvous, "--nnodes=2", "--nproc-per-node=4"]

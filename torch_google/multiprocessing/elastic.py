@@ -79,9 +79,9 @@ def launch(
 
 @contextlib.contextmanager
 def _separate_stores() -> Iterator[None]:
-    """Make elastic create a key-value store for each start of the processes.
+    """Make torch's elastic launcher create a key-value store for each attempt.
 
-    By default it has one store for all starts, so init_process_group may read the addresses of
+    By default, all attempts share one store, so init_process_group may read the addresses of
     processes that no longer exist, and fail (pytorch issue 135712).
     """
     name = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"

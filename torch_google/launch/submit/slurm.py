@@ -104,6 +104,6 @@ class Failures:
                 continue
             self._statuses[name] = status
             failed = len(self._statuses)
-            if failed <= self._spare + 1:  # Slurm then kills the others, which is not worth a line
+            if failed <= self._spare + 1:  # after that, Slurm kills the others; do not list them
                 others = "the others go on" if failed <= self._spare else "ending the others"
                 say(f"machine {name} failed with status {status}; {others}")

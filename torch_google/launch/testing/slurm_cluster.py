@@ -98,11 +98,11 @@ class Cluster:
         self.nodes[name].wait()
 
     def _processes(self, variable: str) -> list[int]:
-        """Return the tasks that have `variable`, and the slurmstepd processes above them."""
+        """Return the processes with `variable` in their environment, after their slurmstepd."""
         ours = f"SLURM_CONF={self.environment['SLURM_CONF']}"
         tasks = {pid for pid, variables in _environments() if {ours, variable} <= variables}
         steps = {parent for pid in tasks if _name(parent := _parent(pid)).startswith("slurmstepd")}
-        return [*steps, *tasks]  # first slurmstepd, so that it cannot report its tasks' end
+        return [*steps, *tasks]  # slurmstepd is first, so that it cannot report its tasks' end
 
     def _stop(self) -> None:
         with contextlib.suppress(AssertionError, subprocess.TimeoutExpired):

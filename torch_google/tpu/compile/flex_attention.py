@@ -41,7 +41,7 @@ def forward(
     score_buffers: Sequence[Any] = (),
     mask_buffers: Sequence[Any] = (),
 ) -> list[jax.Array]:
-    """Return the output, and the logsumexp and maximum of each row's scores, divided by ln 2."""
+    """Return the output, and each row's logsumexp and maximum score, both divided by ln 2."""
     key, value = _expand(key, query), _expand(value, query)
     scores = _scores(query, key, scale)
     allowed = _allowed(runner, block_mask, scores, mask_buffers)
@@ -115,7 +115,7 @@ def backward(
 def zeros_and_scatter(
     shape: Sequence[int], indices: Sequence[jax.Array], values: jax.Array
 ) -> jax.Array:
-    """Add values to zeros. torch calls this in the gradient of a buffer that is indexed."""
+    """Add values to a tensor of zeros. torch calls this in the gradient of an indexed buffer."""
     return jnp.zeros(tuple(shape), values.dtype).at[tuple(indices)].add(values)
 
 
@@ -199,7 +199,7 @@ def _over_scores(
     buffers: Sequence[Any],
     others_exist: list[bool] | None = None,
 ) -> jax.Array:
-    """Return the first result of `score_mod` or, with `grads`, of its joint graph, per score.
+    """Return, for each score, the first result of `score_mod`, or of its joint graph for `grads`.
 
     Store in `others_exist` which of the other results are not None.
     """
@@ -225,7 +225,7 @@ def _indices(scores: jax.Array) -> list[jax.Array]:
 
 
 def _vectorized(function: Callable[..., jax.Array], dense: int) -> Callable[..., jax.Array]:
-    """Map over the four dimensions of the first `dense` arguments and the four indices after."""
+    """Vectorize over the dimensions of the first `dense` arguments, and the four indices next."""
     for axis in reversed(range(4)):
         indices = [0 if axis == other else None for other in range(4)]
         # The outer maps have removed the dimensions before this one.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare flex_attention with a formula on the CPU, which supports no gradient of it."""
+"""Compare flex_attention with a formula, because torch has no gradient of it on the CPU."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes torch's `flex_attention` accept tensors on this device, also in autocast.
+"""Makes torch's `flex_attention` accept tensors on this device, including under autocast.
 
-Its list of devices is closed, and its operator has autocast kernels only for the CPU and CUDA.
+torch has a fixed list of devices for it, and autocast kernels only for the CPU and CUDA.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def extend(module: ModuleType) -> None:
             return operator(*arguments, *rest, **options)
 
     operator.py_impl(_AUTOCAST)(autocast)
-    # torch.compile traces the gradient in autocast as well. Its operands have their dtypes already.
+    # torch.compile also traces the gradient under autocast. Its operands have their final dtypes,
+    # so cast nothing.
     operators.flex_attention_backward.fallthrough(_AUTOCAST)
 
 

@@ -62,14 +62,16 @@ def test_accelerates_default_device_is_this_one_if_it_knows_none(known: str, exp
 
 
 @pytest.mark.parametrize(("known", "expected"), [("cpu", "tpu"), ("cuda", "cuda")])
-def test_pefts_inferred_device_is_this_one_if_it_knows_none(known: str, expected: str) -> None:
+def test_peft_infers_this_device_if_it_finds_no_other_accelerator(
+    known: str, expected: str
+) -> None:
     other = ModuleType("peft.utils.other")
     other.infer_device = lambda: known  # type: ignore[attr-defined]
     peft.extend(other)
     assert other.infer_device() == expected
 
 
-def test_peft_is_extended_before_it_imports_its_function(tmp_path: Path) -> None:
+def test_infer_device_is_replaced_before_peft_imports_it(tmp_path: Path) -> None:
     folder = tmp_path / "peft" / "utils"
     folder.mkdir(parents=True)
     (folder.parent / "__init__.py").write_text("from .utils import infer_device")

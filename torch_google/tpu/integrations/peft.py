@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes peft's `infer_device` return this device instead of the CPU.
 
-peft loads adapters to this device, and computes on it in MonteCLoRA and LoRA-FA. Its own list of
-devices is closed.
+peft loads adapters onto the device that the function returns, and computes there in MonteCLoRA and
+LoRA-FA. It has a fixed list of devices.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 
 
 def extend(other: ModuleType) -> None:
-    """Extend the module `peft.utils.other` before other modules can import the original."""
+    """Replace `infer_device` in `peft.utils.other`, before peft's other modules import it."""
     original = other.infer_device
 
     def infer_device() -> str:

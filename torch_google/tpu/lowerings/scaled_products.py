@@ -2,8 +2,8 @@
 """Products of float8 or int8 matrices that are scaled per tensor, row or column.
 
 The products are computed in float32, and each result is rounded once. As on the CPU, float8
-operands have either one scale each, or one for each row of the first and column of the second;
-`meta_kernels.py` rejects others.
+operands have either one scale each, or one for each row of the first and for each column of the
+second; `meta_kernels.py` rejects others.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def scaled_mm_v2(
     contraction_dim: Sequence[int] = (),
     use_fast_accum: bool = False,
 ) -> jax.Array:
-    """Multiply float8 matrices. The shapes of the scales determine the recipes."""
+    """Multiply float8 matrices. Ignore the recipes: the shapes of the scales determine them."""
     return scaled_mm(a, b, scale_a[0], scale_b[0], bias, None, out_dtype)
 
 

@@ -20,7 +20,7 @@ def _same_numbers() -> None:
 
 
 def _float8(dtype: torch.dtype, rows: int = 4, columns: int = 8) -> list[torch.Tensor]:
-    """Return two matrices to multiply. The second one is stored by columns, as kernels require."""
+    """Return two matrices to multiply. The second is column-major, as torch's kernels require."""
     a, b = (torch.randn(size, 16).to(dtype) for size in (rows, columns))
     return [a, b.t()]
 
