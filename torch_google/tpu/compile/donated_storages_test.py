@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import signal
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
@@ -12,12 +11,10 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
-import jax
-import numpy as np
 import pytest
 import torch
 
-from torch_google.tpu import _C, custom_kernel
+from torch_google.tpu import _C
 from torch_google.tpu.torch_hooks.compile_adapter import TpuAdapter
 
 _SIZE = 4096  # large enough that XLA reuses a donated buffer
@@ -172,30 +169,6 @@ def test_interruptions_at_any_time_lose_no_value() -> None:
         assert x[0].item() == y[0].item()
     assert interrupted > 50
     assert x[0].item() > 0
-
-
-def test_a_programs_python_function_runs_in_the_callers_thread() -> None:
-    seen: list[Any] = []
-
-    def on_host(x: Any) -> Any:
-        with lock:  # the caller holds it, and only its own thread may take it again
-            seen.append((threading.current_thread(), torch.is_grad_enabled()))
-        with pytest.raises(RuntimeError, match="was read while an operator of the same thread"):
-            tensor.tolist()
-        return np.asarray(x) * 2
-
-    @custom_kernel("donated_storages_test::doubled")
-    def doubled(x: jax.Array) -> jax.Array:
-        return jax.pure_callback(on_host, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
-
-    step = torch.compile(lambda x: x.copy_(doubled(x)), backend="tpu")
-    tensor = torch.ones(_SIZE, device="tpu")
-    lock = threading.RLock()
-    with lock, torch.no_grad():
-        step(tensor)
-        step(tensor)
-    assert tensor.tolist() == [4.0] * _SIZE
-    assert seen == [(threading.current_thread(), False)] * 2
 
 
 def test_an_error_before_the_program_runs_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -57,3 +59,27 @@ def test_what_a_callback_raises_is_known_at_the_next_sync(mode: str) -> None:
     with torch.tpu.eager_mode(mode), pytest.raises(RuntimeError, match="5 values are refused"):
         work()
     assert (x + 1).tolist() == [2.0] * 5
+
+
+def test_the_callback_of_a_compiled_step_runs_in_the_callers_thread() -> None:
+    seen: list[Any] = []
+
+    def on_host(values: np.ndarray) -> np.ndarray:
+        with lock:  # the caller holds it, and only its own thread may take it again
+            seen.append((threading.current_thread(), torch.is_grad_enabled()))
+        with pytest.raises(RuntimeError, match="was read while an operator of the same thread"):
+            tensor.tolist()
+        return np.asarray(values) * 2
+
+    @custom_kernel("callback_test::doubled_by_caller")
+    def kernel(x: jax.Array) -> jax.Array:
+        return jax.pure_callback(on_host, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+
+    step = torch.compile(lambda x: x.copy_(kernel(x)), backend="tpu")
+    tensor = torch.ones(4096, device="tpu")
+    lock = threading.RLock()
+    with lock, torch.no_grad():
+        step(tensor)
+        step(tensor)
+    assert tensor.tolist() == [4.0] * 4096
+    assert seen == [(threading.current_thread(), False)] * 2
