@@ -223,7 +223,8 @@ def exponential_in_single(a: jax.Array) -> jax.Array:
         return _exponential(a.astype(jnp.promote_types(a.dtype, jnp.float32))).astype(a.dtype)
 
 
-# Up to this 1-norm, JAX's Padé approximants are accurate to the last bits.
+# Up to this 1-norm, JAX's Padé approximants are accurate to the last bits. A key is the size of a
+# real number, in bytes.
 _SMALL_NORM = {4: 3.925724783138660, 8: 5.371920351148152}
 
 
@@ -232,11 +233,11 @@ def _exponential(a: jax.Array) -> jax.Array:
 
     jax.scipy.linalg.expm scales to twice this norm, and then has errors of up to 1e-7 in float64.
     """
-    bits = jnp.finfo(a.dtype).bits // 8  # of the real part
+    small = _SMALL_NORM[jnp.finfo(a.dtype).bits // 8]
     norm = jnp.abs(a).sum(axis=-2).max(axis=-1)
-    exact = jnp.isfinite(norm) & (norm > 0)
-    halvings = jnp.ceil(jnp.log2(jnp.where(exact, norm, 1) / _SMALL_NORM[bits]))
-    halvings = jnp.where(exact, jnp.maximum(halvings, 0), 0)[..., None, None]
+    has_scale = jnp.isfinite(norm) & (norm > 0)
+    halvings = jnp.ceil(jnp.log2(jnp.where(has_scale, norm, 1) / small))
+    halvings = jnp.where(has_scale, jnp.maximum(halvings, 0), 0)[..., None, None]
     scaled = a * jnp.exp2(-halvings).astype(norm.dtype)
     result = jax.scipy.linalg.expm(scaled, max_squarings=64)
 
