@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command that the rules run: `base` and `image` write layouts, `tar` packs one."""
+"""The command that the rules run.
+
+`base` and `image` write layouts, `layers` compresses layers for an image, and `tar` packs a layout.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ import sys
 import tarfile
 from pathlib import Path
 
-from tools.oci import statements
+from tools.oci import program, statements
+from tools.oci.finished import write_layers
 from tools.oci.image import Settings, build_base, build_image
 from tools.oci.layout import Layout
 
@@ -32,11 +36,30 @@ def _base(options: argparse.Namespace) -> None:
     build_base(options.output, libraries=libraries, copyright_file=options.copyright)
 
 
+def _layers(options: argparse.Namespace) -> None:
+    programs = [
+        program.unlinked(
+            row["name"],
+            Path(row["launcher"]),
+            [Path(bundle) for bundle in row["bundles"]],
+            doors=row["doors"],
+        )
+        for row in json.loads(options.programs)
+    ]
+    write_layers(options.output, program.shared_layers(programs))
+
+
 def _image(options: argparse.Namespace) -> None:
     settings = Settings(
         tag=options.tag, env=json.loads(options.env), labels=json.loads(options.labels)
     )
-    image = build_image(options.output, pars=options.par, base=options.base, settings=settings)
+    image = build_image(
+        options.output,
+        pars=options.par,
+        base=options.base,
+        settings=settings,
+        finished=options.layers,
+    )
     pars = {par.name: statements.read_contents(par) for par in options.par}
     name = options.target.rpartition(":")[2]
     materials = dict(item.split("=", 1) for item in options.material)
@@ -77,6 +100,10 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     base.add_argument("--output", type=Path, required=True)
     base.add_argument("--copyright", type=Path, required=True)
     base.add_argument("libraries", type=Path, nargs="+")
+    layers = commands.add_parser("layers")
+    layers.set_defaults(run=_layers)
+    layers.add_argument("--output", type=Path, required=True)
+    layers.add_argument("--programs", required=True, help="JSON: name, launcher, bundles, doors")
     image = commands.add_parser("image")
     image.set_defaults(run=_image)
     image.add_argument("--output", type=Path, required=True)
@@ -88,6 +115,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     image.add_argument("--labels", default="{}")
     image.add_argument("--target", required=True)
     image.add_argument("--bill", type=Path, required=True)
+    image.add_argument("--layers", type=Path, help="a directory that `layers` has written")
     image.add_argument("--libc", action="store_true")
     image.add_argument("--material", action="append", default=[])
     tar = commands.add_parser("tar")

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from pathlib import Path
 from typing import Any
 
 from tools.oci import program
+from tools.oci.finished import FinishedLayers
 from tools.oci.layer import Entry, Layer, write_layer
 from tools.oci.layout import PLATFORM, Image, Layout, tagged
 
@@ -25,16 +25,22 @@ class Settings:
     labels: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
-def build_image(output: Path, *, pars: list[Path], base: Path, settings: Settings) -> Image:
-    """Write the layout of an image that adds `pars` to `base` and runs the first of them."""
+def build_image(
+    output: Path, *, pars: list[Path], base: Path, settings: Settings, finished: Path | None = None
+) -> Image:
+    """Write the layout of an image that adds `pars` to `base` and runs the first of them.
+
+    finished: a directory with compressed layers, which are copied if the image contains them.
+    """
     layout, below = Layout.create(output), Layout(base)
     foundation = below.image()
-    layers = []
-    with contextlib.ExitStack() as stack:
-        programs = [stack.enter_context(program.opened(par)) for par in pars]
-        for title, entries in program.layers(programs):
-            layers.append(write_layer(title, entries, layout.blobs))
-        entrypoint = programs[0].path
+    compressed = FinishedLayers(finished)
+    programs = [program.linked(par) for par in pars]
+    layers = [
+        compressed.write(title, entries, layout.blobs)
+        for title, entries in program.layers(programs)
+    ]
+    entrypoint = programs[0].path
     inherited = foundation.blobs[1:]
     for blob in inherited:
         layout.copy(blob, below)

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from tools.oci import build
+from tools.oci import build, finished
 from tools.oci.image import Settings, build_image
-from tools.oci.layer import Entry, write_layer
+from tools.oci.layer import Entry, Layer, write_layer
 from tools.oci.layout import Layout, LayoutError
 from tools.oci.testing.reader import File, read_image
-from tools.oci.testing.small_image import small_base, small_image, small_par
+from tools.oci.testing.small_image import BUNDLES, LAUNCHER, small_base, small_image, small_par
 
 _TESTING = Path(__file__).parent / "testing"
 _SOURCE = "import sys\nprint('hello', sys.argv[1:])\n"
@@ -97,6 +97,34 @@ def test_an_edit_changes_one_small_layer(tmp_path: Path) -> None:
     assert len(changed) == 1
     assert changed[0] < 200_000
     assert sum(row["size"] for row in two["layers"]) > 5_000_000
+
+
+@pytest.mark.parametrize("doors", [True, False])
+def test_only_layers_with_own_code_are_compressed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, doors: bool
+) -> None:
+    """The layers of the launcher and the bundles have the same bytes before and after linking."""
+    (tmp_path / "layers").mkdir()
+    bundles = [str(path) for path in BUNDLES]
+    row = {"name": "a.par", "launcher": str(LAUNCHER), "bundles": bundles, "doors": doors}
+    arguments = [f"--output={tmp_path}/layers", f"--programs={json.dumps([row])}"]
+    assert build.main(["layers", *arguments]) == 0
+    par = small_par(tmp_path / "a.par", _SOURCE, doors=doors)
+    base = small_base(tmp_path / "below")
+    settings = Settings(tag="t")
+    build_image(tmp_path / "expected", pars=[par], base=base, settings=settings)
+    compressed = []
+
+    def note(title: str, entries: list[Entry], blobs: Path) -> Layer:
+        compressed.append(title)
+        return write_layer(title, entries, blobs)
+
+    monkeypatch.setattr(finished, "write_layer", note)
+    build_image(
+        tmp_path / "image", pars=[par], base=base, settings=settings, finished=tmp_path / "layers"
+    )
+    assert compressed == ["libraries", "programs"]
+    assert read_image(tmp_path / "image") == read_image(tmp_path / "expected")
 
 
 def test_two_programs_share_their_interpreter(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import hashlib
 import os
 import tarfile
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 import _par
@@ -58,6 +58,13 @@ class Layer:
     title: str
 
 
+def diff_id(entries: Iterable[Entry]) -> str:
+    """Return the digest of the layer's tar file. Raises ValueError as write_layer does."""
+    plain = hashlib.sha256()
+    _write_tar(entries, plain.update)
+    return f"sha256:{plain.hexdigest()}"
+
+
 def write_layer(title: str, entries: Iterable[Entry], blobs: Path) -> Layer:
     """Write a layer to the directory `blobs`, in a file named after its digest.
 
@@ -68,9 +75,7 @@ def write_layer(title: str, entries: Iterable[Entry], blobs: Path) -> Layer:
         temporary = Path(stream.name)
         try:
             sink = _Sink(stream)
-            for entry in _in_order(entries):
-                _add(sink, entry)
-            sink.write(bytes(2 * _BLOCK))  # a tar file ends with two empty blocks
+            _write_tar(entries, sink.write)
             sink.finish()
         except BaseException:
             temporary.unlink()
@@ -96,7 +101,13 @@ def _in_order(entries: Iterable[Entry]) -> Iterator[Entry]:
         yield table[name]
 
 
-def _add(sink: _Sink, entry: Entry) -> None:
+def _write_tar(entries: Iterable[Entry], write: Callable[[bytes | memoryview], object]) -> None:
+    for entry in _in_order(entries):
+        _add(entry, write)
+    write(bytes(2 * _BLOCK))  # a tar file ends with two empty blocks
+
+
+def _add(entry: Entry, write: Callable[[bytes | memoryview], object]) -> None:
     info = tarfile.TarInfo(entry.name)
     info.mode, info.uid, info.gid, info.mtime = entry.mode, entry.owner, entry.owner, 0
     data = entry.data
@@ -108,10 +119,10 @@ def _add(sink: _Sink, entry: Entry) -> None:
         info.type, info.linkname = tarfile.SYMTYPE, entry.target
     else:
         info.type = tarfile.DIRTYPE
-    sink.write(info.tobuf(tarfile.PAX_FORMAT))
+    write(info.tobuf(tarfile.PAX_FORMAT))
     if data is not None:
-        sink.write(data)
-        sink.write(bytes(-len(data) % _BLOCK))
+        write(data)
+        write(bytes(-len(data) % _BLOCK))
 
 
 class _Sink:

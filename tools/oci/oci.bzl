@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Public rules: PARs as a container image, in the layout of the Open Container Initiative."""
 
+load("//tools/par:par.bzl", "ParPackedInfo")
+
 OciImageInfo = provider(
     doc = "An image that oci_image has built.",
     fields = {
@@ -45,6 +47,42 @@ def oci_image(name, par, base = None, tag = "latest", env = {}, labels = {}, **k
     _tar(name = name + ".tar", image = name, **only_on_request)
     _push(name = name + ".push", image = name, **kwargs)
 
+def _compressed_layers(ctx):
+    """Declare the action that compresses the layers that contain no code of the workspace.
+
+    An edit of that code does not run it again. Returns a list with its directory, or an empty list
+    if a program is not a par_binary's.
+    """
+    if [par for par in ctx.attr.pars if ParPackedInfo not in par]:
+        return []
+    output = ctx.actions.declare_directory(ctx.label.name + ".layers")
+    programs, inputs = [], []
+    for par in ctx.attr.pars:
+        info = par[ParPackedInfo]
+        inputs += [info.launcher] + info.bundles
+        programs.append({
+            "bundles": [bundle.path for bundle in info.bundles],
+            "doors": info.doors,
+            "launcher": info.launcher.path,
+            "name": par[DefaultInfo].files.to_list()[0].basename,
+        })
+    arguments = ctx.actions.args()
+    arguments.use_param_file("@%s")
+    arguments.set_param_file_format("multiline")
+    arguments.add("layers")
+    arguments.add(output.path, format = "--output=%s")
+    arguments.add(json.encode(programs), format = "--programs=%s")
+    ctx.actions.run(
+        executable = ctx.executable._builder,
+        arguments = [arguments],
+        inputs = inputs,
+        outputs = [output],
+        mnemonic = "OciLayers",
+        progress_message = "Compressing layers of the image %{label}",
+        execution_requirements = _NOT_CACHED,
+    )
+    return [output]
+
 def _image_impl(ctx):
     layout = ctx.actions.declare_directory(ctx.label.name)
     statements = ctx.actions.declare_directory(ctx.label.name + ".statements")
@@ -54,6 +92,7 @@ def _image_impl(ctx):
             len(ctx.files.base),
         ))
     base = ctx.files.base[0]
+    layers = _compressed_layers(ctx)
     materials = [ctx.file._lock, ctx.file._torch]
     arguments = ctx.actions.args()
     arguments.add("image")
@@ -70,10 +109,11 @@ def _image_impl(ctx):
         arguments.add(material, format = "--material=%s=%%s" % material.short_path)
     if ctx.attr.libc:
         arguments.add("--libc")
+    arguments.add_all([layer.path for layer in layers], format_each = "--layers=%s")
     ctx.actions.run(
         executable = ctx.executable._builder,
         arguments = [arguments],
-        inputs = ctx.files.pars + [base, ctx.file._bill] + materials,
+        inputs = ctx.files.pars + [base, ctx.file._bill] + layers + materials,
         outputs = [layout, statements],
         mnemonic = "OciImage",
         progress_message = "Building the image %{label}",

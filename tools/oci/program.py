@@ -3,14 +3,12 @@
 
 The interpreter comes first, then the packages that the programs share, then other code of the
 workspace, then the programs' own packages. A large package has its own layer, so a registry stores
-it once for all images.
+it once for all images. An edit of the workspace's code changes only the last two.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import hashlib
 import mmap
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,23 +29,63 @@ _MOST_LARGE = 100  # fewer than 127, the limit of container engines
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """A memory-mapped PAR, cut into parts."""
+    """A PAR, cut into parts.
+
+    own: the parts that contain the workspace's code, the program's part last. Empty if the program
+    has not been linked.
+    """
 
     name: str
-    parts: list[parts.Part]
+    launcher: parts.Part
+    bundles: list[parts.Part]
+    own: list[parts.Part]
 
     @property
     def path(self) -> str:
         return f"{DIRECTORY}/{self.name}"
 
 
-@contextlib.contextmanager
-def opened(path: Path) -> Iterator[Program]:
-    """Map a PAR into memory. Raises ValueError if the file is not a PAR."""
-    with path.open("rb") as stream:
-        mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-    # The parts are views of the mapping, so the file stays mapped until they are deleted.
-    yield Program(path.name, parts.cut(memoryview(mapped), path))
+def linked(path: Path) -> Program:
+    """Cut a PAR into parts, which are views of the mapped file.
+
+    Raises ValueError if the file is not a PAR.
+    """
+    launcher, *bundles, code = parts.cut(_mapped(path), path)
+    libraries = [part for part in bundles if part.name == parts.LIBRARIES]
+    bundles = [part for part in bundles if part.name != parts.LIBRARIES]
+    return Program(path.name, launcher, bundles, [*libraries, code])
+
+
+def unlinked(name: str, launcher: Path, bundles: list[Path], *, doors: bool) -> Program:
+    """Return the program that will be linked from these files, without the workspace's code.
+
+    doors: whether it will obey the PAR_* environment variables.
+    """
+    cut = (parts.bundle_part(_mapped(path), path) for path in bundles)
+    return Program(
+        name,
+        parts.launcher_part(launcher.read_bytes(), launcher, doors=doors),
+        [part for part in cut if part],
+        [],
+    )
+
+
+def shared_layers(programs: list[Program]) -> list[tuple[str, list[Entry]]]:
+    """Return (title, entries) for each layer without code of the workspace."""
+    interpreter = {
+        CACHE: Entry(CACHE, 0o700, owner=USER),
+        "/tmp": Entry("/tmp", 0o1777),
+        **{entry.path: entry for entry in _launchers(programs)},
+    }
+    packages: dict[str, Entry] = {}
+    for program in programs:
+        for part in program.bundles:
+            table = interpreter if part.name in _INTERPRETER else packages
+            table[_path(part)] = Entry(_path(part), data=part.data)
+    return [
+        ("interpreter", list(interpreter.values())),
+        *_of_packages(list(packages.values())),
+    ]
 
 
 def layers(programs: list[Program]) -> list[tuple[str, list[Entry]]]:
@@ -56,32 +94,31 @@ def layers(programs: list[Program]) -> list[tuple[str, list[Entry]]]:
     if len(set(names)) != len(names):
         raise ValueError(f"two programs have the same name ({', '.join(names)}); rename one")
     libraries: dict[str, Entry] = {}
-    interpreter = {
-        CACHE: Entry(CACHE, 0o700, owner=USER),
-        "/tmp": Entry("/tmp", 0o1777),
-        **{entry.path: entry for entry in _launchers(programs)},
-    }
-    packages: dict[str, Entry] = {}
     own: list[Entry] = []
     for program in programs:
-        launcher, *bundles, code = program.parts
-        files = []
-        for part in bundles:
-            entry = Entry(_path(part), data=part.data)
-            table = interpreter if part.name in _INTERPRETER else packages
-            (libraries if part.name == parts.LIBRARIES else table)[entry.path] = entry
-            files.append((part, entry.path.removeprefix(f"{DIRECTORY}/")))
+        *shared, code = program.own
         path = f"{program.path}.program"
-        files.append((code, path.removeprefix(f"{DIRECTORY}/")))
+        files = [(part, _path(part)) for part in (*program.bundles, *shared)]
+        listed = [(part, file.removeprefix(f"{DIRECTORY}/")) for part, file in files]
+        listed.append((code, path.removeprefix(f"{DIRECTORY}/")))
+        libraries |= {_path(part): Entry(_path(part), data=part.data) for part in shared}
         own.append(Entry(path, data=code.data))
-        listed = parts.list_of_parts(launcher, files)
-        own.append(Entry(program.path + parts.LIST_SUFFIX, data=listed))
+        own.append(
+            Entry(
+                program.path + parts.LIST_SUFFIX,
+                data=parts.list_of_parts(program.launcher, listed),
+            )
+        )
     return [
-        ("interpreter", list(interpreter.values())),
-        *_of_packages(list(packages.values())),
+        *shared_layers(programs),
         *([("libraries", list(libraries.values()))] if libraries else []),
         ("programs", own),
     ]
+
+
+def _mapped(path: Path) -> memoryview:
+    with path.open("rb") as stream:
+        return memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def _launchers(programs: list[Program]) -> Iterator[Entry]:
@@ -92,10 +129,9 @@ def _launchers(programs: list[Program]) -> Iterator[Entry]:
     """
     paths: dict[str, str] = {}
     for program in sorted(programs, key=lambda program: program.path):
-        data = program.parts[0].data
-        first = paths.setdefault(hashlib.sha256(data).hexdigest(), program.path)
+        first = paths.setdefault(program.launcher.digest, program.path)
         if first == program.path:
-            yield Entry(program.path, 0o755, data)
+            yield Entry(program.path, 0o755, program.launcher.data)
         else:
             yield Entry(program.path, 0o755, same_as=first)
 
@@ -112,4 +148,4 @@ def _of_packages(entries: list[Entry]) -> Iterator[tuple[str, list[Entry]]]:
 
 def _path(part: parts.Part) -> str:
     """Return a path that contains the part's hash, so that programs share identical parts."""
-    return f"{DIRECTORY}/parts/{part.name}-{hashlib.sha256(part.data).hexdigest()[:16]}"
+    return f"{DIRECTORY}/parts/{part.name}-{part.digest[:16]}"

@@ -13,7 +13,7 @@ load(
     "par_program_test",
     _par_shared_test = "par_shared_test",
 )
-load("//tools/par/private:providers.bzl", _ParInfo = "ParInfo")
+load("//tools/par/private:providers.bzl", _ParInfo = "ParInfo", _ParPackedInfo = "ParPackedInfo")
 load(
     "//tools/par/private:static_extension.bzl",
     _par_cc_extension = "par_cc_extension",
@@ -21,6 +21,7 @@ load(
 )
 
 ParInfo = _ParInfo
+ParPackedInfo = _ParPackedInfo
 par_cc_extension = _par_cc_extension
 par_extensions = _par_extensions
 par_shared_test = _par_shared_test

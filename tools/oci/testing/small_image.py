@@ -10,10 +10,11 @@ from tools.oci.layout import Image
 from tools.par.compiler.link import link
 
 _WORKSPACE = Path(__file__).parents[3]
-_BASE = [_WORKSPACE / f"tools/par/runtime/{name}.parlib" for name in ("stdlib", "runtime")]
+LAUNCHER = _WORKSPACE / "tools/par/launcher/launcher"
+BUNDLES = [_WORKSPACE / f"tools/par/runtime/{name}.parlib" for name in ("stdlib", "runtime")]
 
 
-def small_par(path: Path, source: str) -> Path:
+def small_par(path: Path, source: str, *, doors: bool = True) -> Path:
     """Link a PAR at `path` whose only module has the text `source`.
 
     The module's name is that of the PAR file, without the suffix.
@@ -23,11 +24,12 @@ def small_par(path: Path, source: str) -> Path:
     module.write_text(source)
     link(
         path,
-        launcher=_WORKSPACE / "tools/par/launcher/launcher",
-        bundles=_BASE,
+        launcher=LAUNCHER,
+        bundles=BUNDLES,
         files=[(module.name, str(module))],
         settings={"main": module.stem, "fast_exit": True, "startup_gc": False},
         info={},
+        doors=doors,
     )
     return path
 

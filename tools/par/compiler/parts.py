@@ -9,13 +9,21 @@ program. The zip's central directory, which the launcher does not read, is omitt
 from __future__ import annotations
 
 import dataclasses
+import functools
+import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
 import _par
 
 from tools.par.compiler.container import FOOTER, FOOTER_SIZE, PAGE, read_index
-from tools.par.compiler.launcher_seal import IN_PARTS, read_seal, seal_record
+from tools.par.compiler.launcher_seal import (
+    IN_PARTS,
+    NO_DOORS,
+    find_seal,
+    read_seal,
+    seal_record,
+)
 
 LIST_SUFFIX = ".par_parts"  # launcher/invocation.c appends this to the launcher's path
 LAUNCHER, LIBRARIES, PROGRAM = "launcher", "libraries", "program"
@@ -32,6 +40,11 @@ class Part:
     def size(self) -> int:
         return len(self.data)
 
+    @functools.cached_property
+    def digest(self) -> str:
+        """Return the SHA-256 of the part, in hexadecimal digits."""
+        return hashlib.sha256(self.data).hexdigest()
+
 
 def cut(par: memoryview, path: Path) -> list[Part]:
     """Return the parts of the PAR whose bytes are `par`, in file order.
@@ -46,14 +59,31 @@ def cut(par: memoryview, path: Path) -> list[Part]:
         raise ValueError(f"{path}: found no list of its parts; link it again with this compiler")
     launcher = bytes(par[: starts[1]])
     offset, flags = read_seal(launcher, len(par), path)
-    record = seal_record(len(launcher), flags=flags | IN_PARTS)
-    launcher = launcher[:offset] + record + launcher[offset + len(record) :]
-    parts = [Part(LAUNCHER, launcher)]
+    parts = [_launcher(launcher, offset, flags)]
     for (name, start), end in zip(rows[1:-1], starts[2:], strict=True):
         if start < end:
             parts.append(Part(name, par[start:end]))
     parts.append(Part(PROGRAM, _without_directory(par, parts, starts[-1])))
     return parts
+
+
+def launcher_part(launcher: bytes, path: Path, *, doors: bool) -> Part:
+    """Return the launcher's part of each program that is linked with this launcher.
+
+    path: used only in error messages. doors: as for `link`.
+    """
+    padded = launcher + bytes(-len(launcher) % PAGE)
+    return _launcher(padded, find_seal(launcher, path), 0 if doors else NO_DOORS)
+
+
+def bundle_part(archive: memoryview, path: Path) -> Part | None:
+    """Return the bundle's part of each program that is linked with it, or None if it is empty.
+
+    archive: the contents of the bundle's .parlib. path: used only in error messages.
+    """
+    index, end = read_index(archive, path)
+    data = bytes(archive[:end])
+    return Part(index["bundles"][0][0], data + bytes(-end % PAGE)) if data else None
 
 
 def list_of_parts(launcher: Part, rest: Iterable[tuple[Part, str]]) -> bytes:
@@ -66,6 +96,12 @@ def list_of_parts(launcher: Part, rest: Iterable[tuple[Part, str]]) -> bytes:
     total = launcher.size + sum(size for size, _ in rows)
     lines = [f"PAR parts {total:016x}\n", *(f"{size:016x} {file}\n" for size, file in rows)]
     return "".join(lines).encode()
+
+
+def _launcher(padded: bytes, seal: int, flags: int) -> Part:
+    """Return the launcher with a record that the rest of its program is in other files."""
+    record = seal_record(len(padded), flags=flags | IN_PARTS)
+    return Part(LAUNCHER, padded[:seal] + record + padded[seal + len(record) :])
 
 
 def _without_directory(par: memoryview, before: list[Part], start: int) -> bytes:

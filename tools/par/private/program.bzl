@@ -3,7 +3,7 @@
 
 load("@rules_python//python:defs.bzl", "PyInfo")
 load(":compiler.bzl", "COMPILER_ATTRS", "run_compiler", "runfiles_path", "runfiles_path_in")
-load(":providers.bzl", "ParInfo", "collect_bundles")
+load(":providers.bzl", "ParInfo", "ParPackedInfo", "collect_bundles")
 
 _PROGRAM_ATTRS = {
     "lib": attr.label(
@@ -145,6 +145,7 @@ def _manifest(ctx, files, output):
     ctx.actions.write(output, arguments)
 
 def _pack(ctx, output):
+    """Declare the action that links the program. Return its ParPackedInfo."""
     all_bundles = _all_bundles(ctx, ctx.attr._packed_base + [ctx.attr.licences])
     bundles = _used(ctx, all_bundles)
     packed = {}
@@ -196,11 +197,16 @@ def _pack(ctx, output):
         # about a hundred object files, so do not cache PARs.
         requirements = {"no-cache": ""},
     )
+    return ParPackedInfo(
+        bundles = archives,
+        doors = ctx.attr.doors,
+        launcher = ctx.executable.launcher,
+    )
 
 def _packed_impl(ctx):
     output = ctx.actions.declare_file(ctx.label.name)
-    _pack(ctx, output)
     return [
+        _pack(ctx, output),
         DefaultInfo(executable = output, files = depset([output])),
         RunEnvironmentInfo(environment = ctx.attr.env),
     ]

@@ -9,6 +9,15 @@ ParInfo = provider(
     },
 )
 
+ParPackedInfo = provider(
+    doc = "The inputs of a packed program that its own code does not change.",
+    fields = {
+        "bundles": "list of Files: the .parlib of each bundle, in the order of the PAR",
+        "doors": "whether the program obeys the PAR_* environment variables",
+        "launcher": "File: the interpreter",
+    },
+)
+
 ParExtensionInfo = provider(
     doc = "C extensions to link into a launcher.",
     fields = {
