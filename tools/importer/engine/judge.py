@@ -12,7 +12,7 @@ from tools.importer.engine.doubt import doubtful_line
 from tools.importer.engine.marks import Mark, mark_of
 from tools.importer.engine.merge import Merge, Region
 from tools.importer.engine.outcome import Outcome
-from tools.importer.engine.text import Text
+from tools.importer.engine.text import Text, is_significant
 from tools.importer.unified import Hunk
 
 # Suspect that upstream contains the patch if the two sides of each conflict are at least this
@@ -20,8 +20,6 @@ from tools.importer.unified import Hunk
 _ALIKE = 0.6
 # The number of context lines on each side that locate an edit, as in a patch.
 _HOLD = 3
-# Lines shorter than this, such as `)` or `else:`, are no evidence that upstream merged the patch.
-_TELLING = 6
 
 
 def judge(
@@ -93,11 +91,11 @@ def _of_conflict(
 ) -> tuple[Outcome, str]:
     where = _lines_of(conflicts)
     added = _added_lines(hunks)
-    telling = [line for line in added if len(line.strip()) >= _TELLING]
-    present = sum(1 for line in telling if _stands_in(line, ours))
+    significant = [line for line in added if is_significant(line)]
+    present = sum(1 for line in significant if _stands_in(line, ours))
     alike = all(_likeness(region, ours) >= _ALIKE for region in conflicts)
-    if telling and (present * 2 > len(telling) or alike):
-        return Outcome.SUSPECTED, _likely(present, len(telling), where)
+    if significant and (present * 2 > len(significant) or alike):
+        return Outcome.SUSPECTED, _likely(present, len(significant), where)
     if all(region.ours_start == region.ours_stop for region in conflicts):
         return Outcome.CONFLICT, f"upstream took out the lines that it changes, before {where}"
     return Outcome.CONFLICT, f"both changed {where}"
@@ -157,7 +155,7 @@ def _already_there(base: Text, ours: Text, hunks: Sequence[Hunk]) -> str:
     added = Counter(
         line
         for line in _added_lines(hunks)
-        if len(line.strip()) >= _TELLING and not base.counts[mark_of(line)]
+        if is_significant(line) and not base.counts[mark_of(line)]
     )
     if not added:
         return ""

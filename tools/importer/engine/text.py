@@ -12,8 +12,13 @@ from functools import cached_property
 from tools.importer.apply import split_lines
 from tools.importer.engine.marks import Mark, marks_of
 
-# Lines shorter than this, such as `)` or `else:`, occur everywhere, so they are not significant.
-_TELLING = 6
+# Lines shorter than this, such as `)` or `else:`, occur everywhere.
+_SIGNIFICANT = 6
+
+
+def is_significant(line: bytes) -> bool:
+    """Return whether a line is long enough to show where it comes from."""
+    return len(line.strip()) >= _SIGNIFICANT
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ def known_lines(
         if word is None:
             hidden += len(folded) + 1
             folded = []
-        elif hidden and len(word.strip()) < _TELLING:
+        elif hidden and not is_significant(word):
             folded.append(word)
         else:
             out += [*_hidden(hidden, label), *folded, word]

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 
 from tools.importer.engine.marks import Mark, marks_of
 from tools.importer.engine.merge import Region
-from tools.importer.engine.text import Text
+from tools.importer.engine.text import Text, is_significant
 from tools.importer.names import shown
 from tools.importer.unified import Hunk
 
-# Lines shorter than this, such as `)` or `else:`, occur everywhere, so they are not significant.
-_TELLING = 6
 # Skip this many lines before and after a conflict, because lines found there have not moved.
 _NEAR = 8
 
@@ -86,12 +84,12 @@ def _find(hunk: Hunk, marks: Sequence[Mark]) -> _Place | None:
     matcher = difflib.SequenceMatcher(None, block, marks, autojunk=False)
     match = matcher.find_longest_match(0, len(block), 0, len(marks))
     stop = match.a + match.size
-    telling = sum(len(line.strip()) >= _TELLING for line in hunk.old[match.a : stop])
+    significant = sum(is_significant(line) for line in hunk.old[match.a : stop])
     changed = any(
         match.a <= edit.start < stop if edit.start < edit.stop else match.a < edit.start < stop
         for edit in hunk.edits
     )
-    if telling < 2 or (telling < 3 and match.size * 2 < len(block)) or not changed:
+    if significant < 2 or (significant < 3 and match.size * 2 < len(block)) or not changed:
         return None
     run, size = list(block[match.a : stop]), match.size
     marks = list(marks)
