@@ -30,7 +30,7 @@ from torch_google.tpu.compile.graph_signature import GraphSignature
 from torch_google.tpu.compile.options import Options
 from torch_google.tpu.compile.specialization import Specialization
 from torch_google.tpu.compile.split_graph import SplitGraph
-from torch_google.tpu.runtime import graph_origins
+from torch_google.tpu.runtime import graph_origins, interruptions
 
 # The options of the current torch.compile call. AOTAutograd's cache does not store them with a
 # graph.
@@ -220,6 +220,7 @@ class CompiledGraph(OutputCode):
         finally:
             CHOSEN.reset(chosen)
 
+    @interruptions.delayed()
     def _make(
         self,
         key: Hashable,

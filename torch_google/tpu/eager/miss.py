@@ -39,7 +39,7 @@ from torch_google.tpu.eager.normalized_call import Base, NormalizedCall, as_a_ke
 from torch_google.tpu.eager.op_call import OpCall
 from torch_google.tpu.eager.recorded_operators import scalars_are_inputs
 from torch_google.tpu.program import BakedNumber, Number, refusals
-from torch_google.tpu.runtime import size_bucket_setting
+from torch_google.tpu.runtime import interruptions, size_bucket_setting
 from torch_google.tpu.runtime.cache_miss import CacheMissError
 from torch_google.tpu.shardings import MeshMismatch
 
@@ -117,6 +117,7 @@ def check(call: OpCall) -> OpCall:
     return call
 
 
+@interruptions.delayed()
 def run_padded(call: OpCall) -> OpCall:
     """Find or compile a program on padded arrays if the call's sizes keep changing.
 
@@ -179,6 +180,7 @@ def run_strided_scatter(call: OpCall) -> OpCall:
     return call if results is None else call.done(results)
 
 
+@interruptions.delayed()
 def lower(call: OpCall) -> OpCall:
     """Lower the operator, or run it now if its shapes depend on values. Resize out= arguments."""
     normalized = call.call
@@ -198,6 +200,7 @@ def lower(call: OpCall) -> OpCall:
     return replace(call, lowered=lowered)
 
 
+@interruptions.delayed()
 def compile_program(call: OpCall) -> OpCall:
     """Compile the program ahead of time and store it in the compile cache."""
     assert call.lowered is not None

@@ -17,7 +17,7 @@ from torch_google.tpu.kernels.pallas import interpreted
 from torch_google.tpu.kernels.x64_choice import Function, choose, evaluate, is_64_bit
 from torch_google.tpu.lowerings import lowering
 from torch_google.tpu.program import constant, tensor_of
-from torch_google.tpu.runtime import platform
+from torch_google.tpu.runtime import interruptions, platform
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ class Kernel:
         def function(arrays: Sequence[jax.Array]) -> Any:
             return self.arrays(*self.signature.with_tensors(values, arrays))
 
-        with jax.enable_x64(True):
+        with interruptions.delayed(), jax.enable_x64(True):
             results = jax.eval_shape(function, specs)
 
         def like(spec: jax.ShapeDtypeStruct) -> torch.Tensor:

@@ -12,7 +12,14 @@ import jax
 
 from torch_google.tpu import _C, cache
 from torch_google.tpu.program import compile_safely
-from torch_google.tpu.runtime import errors, metrics, platform, program_eviction, program_limit
+from torch_google.tpu.runtime import (
+    errors,
+    interruptions,
+    metrics,
+    platform,
+    program_eviction,
+    program_limit,
+)
 from torch_google.tpu.runtime.cache_miss import CacheMissError
 
 # Either the index of a tpu device or the devices of a mesh.
@@ -63,6 +70,7 @@ def store_note(fingerprint: str, on: Devices, note: Any) -> None:
     cache.store_entry(fingerprint, _devices(on), cache.Entry(None, note))
 
 
+@interruptions.delayed()
 def compiled(
     name: str,
     lower: Callable[[], jax.stages.Lowered],
