@@ -168,6 +168,11 @@ class Evaluation:
         # the joint graph's random nodes.
         if isinstance(drawn, tuple):
             return jax.random.fold_in(jax.random.wrap_key_data(self._values_of(drawn[0])), drawn[1])
+        if self.key is None:
+            raise NotImplementedError(
+                "tpu: a function that flex_attention calls for each score cannot draw random "
+                "numbers. Draw a tensor before the call, and index it in the function"
+            )
         return jax.random.fold_in(self.key, position)
 
 

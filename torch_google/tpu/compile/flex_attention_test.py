@@ -160,3 +160,15 @@ def test_autocast(compiled: bool) -> None:
     torch.testing.assert_close(out.cpu(), expected, rtol=2e-2, atol=2e-2)
     out.float().sum().backward()
     assert [x.grad.dtype for x in copies if x.grad is not None] == [torch.float32] * 3
+
+
+def test_random_numbers_in_score_mod_are_refused() -> None:
+    query, key, value = (x.detach().to("tpu") for x in _inputs())
+
+    def noisy(score: Any, b: Any, h: Any, row: Any, column: Any) -> Any:
+        return score + torch.rand_like(score)
+
+    with pytest.raises(
+        NotImplementedError, match="cannot draw random numbers. Draw a tensor before"
+    ):
+        torch.compile(flex_attention)(query, key, value, score_mod=noisy)
