@@ -220,7 +220,6 @@ class CompiledGraph(OutputCode):
         finally:
             CHOSEN.reset(chosen)
 
-    @interruptions.delayed()
     def _make(
         self,
         key: Hashable,
@@ -231,7 +230,8 @@ class CompiledGraph(OutputCode):
         precision: str,
     ) -> Specialization:
         chosen = replace(self.options, precision=precision)
-        specialization = Specialization(self.signature, args, arrays, shardings, chosen)
+        with interruptions.delayed():
+            specialization = Specialization(self.signature, args, arrays, shardings, chosen)
         while len(self._specializations) >= self.options.max_programs:
             self._specializations.popitem(last=False)
             adapter.count("evict")

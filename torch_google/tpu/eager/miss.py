@@ -117,7 +117,6 @@ def check(call: OpCall) -> OpCall:
     return call
 
 
-@interruptions.delayed()
 def run_padded(call: OpCall) -> OpCall:
     """Find or compile a program on padded arrays if the call's sizes keep changing.
 
@@ -137,7 +136,8 @@ def run_padded(call: OpCall) -> OpCall:
         return lowered
     assert lowered.lowered is not None
     try:
-        found = padded_op.OPS.find(call.call, changing, lowered.lowered, call.device)
+        with interruptions.delayed():
+            found = padded_op.OPS.find(call.call, changing, lowered.lowered, call.device)
     except padded_op.StoragePadded:
         return call.done(None)
     return call if found is None else call.done(found)
@@ -180,11 +180,10 @@ def run_strided_scatter(call: OpCall) -> OpCall:
     return call if results is None else call.done(results)
 
 
-@interruptions.delayed()
 def lower(call: OpCall) -> OpCall:
     """Lower the operator, or run it now if its shapes depend on values. Resize out= arguments."""
     normalized = call.call
-    with _noting_baked_numbers(call):
+    with interruptions.delayed(), _noting_baked_numbers(call):
         lowered = program.lower_op(normalized.pure.op, *normalized.pure_arguments())
         if lowered.host_shape:
             _host_shaped.add(call.op)
@@ -200,12 +199,11 @@ def lower(call: OpCall) -> OpCall:
     return replace(call, lowered=lowered)
 
 
-@interruptions.delayed()
 def compile_program(call: OpCall) -> OpCall:
     """Compile the program ahead of time and store it in the compile cache."""
     assert call.lowered is not None
     changing_sizes.SIZES.note(call.call)
-    with _noting_baked_numbers(call):
+    with interruptions.delayed(), _noting_baked_numbers(call):
         return call.done(compile_call(call.call, call.lowered, call.device))
 
 

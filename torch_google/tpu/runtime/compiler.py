@@ -70,7 +70,6 @@ def store_note(fingerprint: str, on: Devices, note: Any) -> None:
     cache.store_entry(fingerprint, _devices(on), cache.Entry(None, note))
 
 
-@interruptions.delayed()
 def compiled(
     name: str,
     lower: Callable[[], jax.stages.Lowered],
@@ -88,7 +87,7 @@ def compiled(
     check_allowed(name, fingerprint)
     program_eviction.BUDGET.look()
     program_limit.LIMIT.make_room()
-    with metrics.compiling():
+    with interruptions.delayed(), metrics.compiling():
         program = _compile(name, lower())
     program_limit.LIMIT.add(program)
     if callable(note):

@@ -53,7 +53,8 @@ class _Delay:
 
     def end(self) -> None:
         """Restore the replaced handler, and let it handle a signal that was noted."""
-        if signal.getsignal(signal.SIGINT) is self:
+        current: object = signal.getsignal(signal.SIGINT)
+        if current is self:
             signal.signal(signal.SIGINT, self._replaced)
         if self._noted:
             self._noted = False
