@@ -152,9 +152,7 @@ def _attempt(
 
 def _pip_runner() -> Runner:
     pip = host_pip.find()
-    # Ignore settings that require a virtualenv or constrain versions: nothing is installed, and the
-    # hash pins the wheel.
-    environment = {**os.environ, "PIP_REQUIRE_VIRTUALENV": "0", "PIP_CONSTRAINT": ""}
+    environment = host_pip.environment()
 
     def run(arguments: Sequence[str], directory: Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -210,12 +208,13 @@ def _mismatch_error(pin: Pin, actual: str) -> FetchError:
 def _update_hint(pin: Pin) -> str:
     if pin.source.startswith("//"):  # The pin is in a lock of another workspace.
         return "run @torch_google//third_party/pypi:update for it"
+    room = pin.source.rpartition("/")[0]
+    if room in ("third_party/torch/cuda", "third_party/torch/newer"):
+        return f"run {room}/update.py"
     if pin.source.endswith("lock.json"):
         return "run third_party/pypi/update.py"
     if pin.source == "third_party/torch/pin.json":  # The locks contain torch's requirements.
         return f"edit {pin.source} and run third_party/pypi/update.py"
-    if pin.source == "third_party/torch/cuda/pin.json":
-        return "run third_party/torch/cuda/update.py"
     return f"edit {pin.source}"
 
 

@@ -74,6 +74,7 @@ def test_the_update_of_a_lock_of_another_workspace_is_named(tmp_path: Path) -> N
         ("third_party/torch/pin.json", r"pin\.json and run third_party/pypi/update\.py"),
         ("third_party/cuda/pin.json", r"edit third_party/cuda/pin\.json\.$"),
         ("third_party/torch/cuda/pin.json", r"run third_party/torch/cuda/update\.py"),
+        ("third_party/torch/newer/lock.json", r"run third_party/torch/newer/update\.py"),
     ],
 )
 def test_the_update_of_a_pin_is_named(tmp_path: Path, source: str, next_step: str) -> None:

@@ -59,6 +59,15 @@ def find(*, cache: Path | None = None) -> Pip:
     return _from_python3() or _fetch(cache)
 
 
+def environment() -> dict[str, str]:
+    """Return the environment for a pip that downloads pinned wheels and installs nothing.
+
+    Settings that require a virtualenv or constrain versions do not apply to it. An empty value of
+    PIP_CONSTRAINT would not replace a constraint of pip.conf, so the value names an empty file.
+    """
+    return {**os.environ, "PIP_REQUIRE_VIRTUALENV": "0", "PIP_CONSTRAINT": os.devnull}
+
+
 def cache_directory() -> Path:
     """Return torch_google's directory in the user's cache. This module writes only there."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"

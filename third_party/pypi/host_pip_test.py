@@ -105,6 +105,16 @@ def test_the_pip_of_another_python3_comes_last(
     assert not (bare_host / "cache").exists()
 
 
+def test_constraints_do_not_apply_to_pinned_wheels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_CONSTRAINT", "constraints.txt")
+    monkeypatch.setenv("PIP_INDEX_URL", "https://mirror/simple")
+    environment = host_pip.environment()
+    # pip takes an empty value for a missing one, and reads the constraints that pip.conf names.
+    assert environment["PIP_CONSTRAINT"]
+    assert Path(environment["PIP_CONSTRAINT"]).read_bytes() == b""
+    assert environment["PIP_INDEX_URL"] == "https://mirror/simple"
+
+
 @pytest.mark.parametrize(("lists", "calls"), [("fresh", 1), ("none", 3)])
 def test_debians_is_fetched_once(
     bare_host: Path, monkeypatch: pytest.MonkeyPatch, lists: str, calls: int
