@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from third_party.torch.cuda import update, wheel_metadata
+from third_party.torch.cuda import wheel_metadata, wheel_pin
 from third_party.torch.cuda.wheel_metadata import WheelError, WheelMetadata
 
 _COMMIT = "c" * 40
-_RELEASE = {"tag": "v1.0", "commit": _COMMIT, "version": "1.0+cpu"}
+_RELEASE = wheel_pin.Release("v1.0", _COMMIT, "torch/pin.json")
 _NEEDS = ("filelock", 'nvidia-x==1; platform_system == "Linux" and python_version < "3.15"')
 
 
@@ -52,12 +52,14 @@ def test_an_unknown_marker_is_not_dropped() -> None:
 
 def test_a_wheel_of_another_commit_is_rejected() -> None:
     metadata = WheelMetadata("1.0+cu130", "d" * 40, "13.0", _NEEDS)
-    with pytest.raises(WheelError, match=f"built from commit {'d' * 40}, but .* has {_COMMIT}"):
-        update.pin_of(_RELEASE, "torch-1.0-x.whl", "0" * 64, metadata, ())
+    with pytest.raises(
+        WheelError, match=f"built from commit {'d' * 40}, but torch/pin.json has {_COMMIT}"
+    ):
+        wheel_pin.pin_of(_RELEASE, "torch-1.0-x.whl", "0" * 64, metadata, ())
 
 
 def test_the_pin_has_the_version_in_the_file_name() -> None:
     metadata = WheelMetadata("1.0+cu130", _COMMIT, "13.0", _NEEDS)
-    pin = update.pin_of(_RELEASE, "torch-1.0-x.whl", "0" * 64, metadata, ("filelock",))
+    pin = wheel_pin.pin_of(_RELEASE, "torch-1.0-x.whl", "0" * 64, metadata, ("filelock",))
     assert pin["wheel"] == {"version": "1.0", "filename": "torch-1.0-x.whl", "sha256": "0" * 64}
     assert pin["requires"] == ["nvidia-x==1"]
