@@ -6,7 +6,7 @@ Every module may add locks. All are merged, so a build has one version of a pack
 """
 
 load(":merge.bzl", "check_requirements", "file_name", "merge_annotations", "merge_locks", "replaced_wheels")
-load(":repositories.bzl", "hub_repository", "wheel_repository", "wheel_repository_name")
+load(":repositories.bzl", "hub_repository", "locked_wheel", "wheel_repository_name")
 
 _TORCH_PIN = Label("//third_party/torch:pin.json")
 
@@ -77,20 +77,11 @@ def _pypi_impl(mctx):
     for name, package in packages.items():
         if name in replaced:
             continue
-        wheel_repository(
+        locked_wheel(
             name = wheel_repository_name(name),
-            distribution = package["distribution"],
-            environment = annotations.get(name, {}).get("environment", {}),
-            filename = package["filename"],
-            files = files[name],
-            lock = package["lock"],
-            replaced = {each: replaced[each] for each in package["requires"] if each in replaced},
-            requires = package["requires"],
-            sha256 = package["sha256"],
-            toolkit = annotations.get(name, {}).get("toolkit", ""),
-            version = package["version"],
-            zip_safe = annotations.get(name, {}).get("zip_safe", True),
-            hot = annotations.get(name, {}).get("hot", False),
+            annotation = annotations.get(name, {}),
+            package = package,
+            replaced = replaced,
         )
     hub_repository(
         name = "pypi",

@@ -32,6 +32,31 @@ def wheel_repository_name(name):
     """Returns the name of a wheel's repository, given the wheel's normalized name."""
     return "pypi_" + name
 
+def locked_wheel(*, name, package, annotation, replaced):
+    """Declares the repository of a locked wheel.
+
+    Args:
+      name: the repository's name.
+      package: the wheel's row in its lock, and `lock`, the lock's name for messages.
+      annotation: the wheel's row in annotations.json; {} if it has none.
+      replaced: normalized name of a required wheel -> label to use in place of the one in `@pypi`.
+    """
+    wheel_repository(
+        name = name,
+        distribution = package["distribution"],
+        environment = annotation.get("environment", {}),
+        filename = package["filename"],
+        files = annotation.get("files", {}),
+        lock = package["lock"],
+        replaced = {each: replaced[each] for each in package["requires"] if each in replaced},
+        requires = package["requires"],
+        sha256 = package["sha256"],
+        toolkit = annotation.get("toolkit", ""),
+        version = package["version"],
+        zip_safe = annotation.get("zip_safe", True),
+        hot = annotation.get("hot", False),
+    )
+
 def _wheel_label(name, replaced):
     if name in replaced:
         return replaced[name]

@@ -115,7 +115,7 @@ def extra_results(files: Sequence[Path], upgrade: Sequence[str]) -> list[Result]
 
     Paths are relative to the directory in which the user ran Bazel.
     """
-    _check_python()
+    check_python()
     directory = Path(os.environ.get("BUILD_WORKING_DIRECTORY", "."))
     requirements = {str(file): directory / file for file in files}
     for name, path in requirements.items():
@@ -129,7 +129,7 @@ def extra_results(files: Sequence[Path], upgrade: Sequence[str]) -> list[Result]
     shared = [own.main, *(own.groups[name] for name in lock.SHARED_GROUPS)]
     base = Base.of(shared, torch=lock.torch_requirement(lock.TORCH_PIN.read_text()))
     _check_upgrade(upgrade, known | base.rows.keys(), "the named locks")
-    with _pip(base.torch, own.main.torch_needs) as ask:
+    with pip_with_torch(base.torch, own.main.torch_needs) as ask:
         new = extra_locks.update(
             old,
             {name: lock.requirement_lines(path.read_text()) for name, path in requirements.items()},
@@ -171,18 +171,19 @@ def resolve(
     old: Locks, upgrade: Sequence[str], requirements: Mapping[Path, str] | None = None
 ) -> Locks:
     """Return new locks for the input files. `upgrade` contains keys of packages, or EVERYTHING."""
-    _check_python()
+    check_python()
     _check_upgrade(upgrade, old.keys(), "third_party/pypi/lock.json or groups/*.lock.json")
     inputs = read_inputs(requirements)
     same_torch = old.main and old.main.inputs == lock.digest(
         [*old.main.requirements, inputs.torch], inputs.alone
     )
     needs = old.main.torch_needs if old.main and same_torch else torch_metadata.read()
-    with _pip(inputs.torch, needs) as ask:
+    with pip_with_torch(inputs.torch, needs) as ask:
         return resolution.update(old, inputs, upgrade=upgrade, ask=ask, torch_needs=lambda: needs)
 
 
-def _check_python() -> None:
+def check_python() -> None:
+    """Raise an UpdateError if pip would evaluate environment markers for another platform."""
     if sys.version_info[:2] != target.PYTHON or platform.machine() != "x86_64":
         raise UpdateError(
             f"{sys.executable} is Python {platform.python_version()} on {platform.machine()}, but"
@@ -201,7 +202,7 @@ def _check_upgrade(upgrade: Sequence[str], known: Collection[str], where: str) -
 
 
 @contextlib.contextmanager
-def _pip(torch: str, needs: tuple[str, ...]) -> Iterator[Ask]:
+def pip_with_torch(torch: str, needs: tuple[str, ...]) -> Iterator[Ask]:
     """Yield a function that runs pip to resolve requirements.
 
     pip uses a small stand-in for torch's wheel. `needs` lists the stand-in's requirements, which

@@ -4,7 +4,7 @@
 It contains nothing else, so the other releases are not fetched.
 """
 
-# Maps the name of a target in @torch to (target in @torch_release and @torch_cuda, target in
+# Maps the name of a target in @torch to (target in the repositories of wheels, target in
 # @torch_source).
 _TARGETS = {
     "SOURCE_INFO.json": ("SOURCE_INFO.json", "SOURCE_INFO.json"),
@@ -19,6 +19,7 @@ alias(
         "{from_source}": "{source}",
         "{cuda_from_source}": "{absent}",
         "{with_cuda}": "{cuda}",
+        "{is_newer}": "{newer}",
         "//conditions:default": "{release}",
     }}),
     visibility = ["//visibility:public"],
@@ -34,6 +35,8 @@ def _torch_hub_impl(rctx):
             absent = Label("//third_party/torch:no_cuda_from_source"),
             with_cuda = Label("//third_party/torch:with_cuda"),
             cuda = Label("@torch_cuda//:" + release),
+            is_newer = Label("//third_party/torch:is_newer"),
+            newer = Label("@torch_newer//:" + release),
             source = Label("@torch_source//:" + source),
             release = Label("@torch_release//:" + release),
         )

@@ -18,6 +18,7 @@ ONLY_FROM_WHEEL = select({
 
 # The `target_compatible_with` of targets that need the CPU wheel.
 WITHOUT_CUDA = select({
+    "//third_party/torch:is_newer": ["//third_party/torch:needs_default_release"],
     "//third_party/torch:with_cuda": ["//third_party/torch:needs_build_without_config_cuda"],
     "//conditions:default": [],
 })

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The repository rules behind `@torch_release` and `@torch_cuda`: wheel + patches + seam + BUILD file.
+"""The repository rules behind every `@torch` that is a wheel: wheel + patches + seam + BUILD file.
 
 The wheel has its own repository, so that an edit of a patch downloads nothing.
 """
@@ -54,7 +54,7 @@ torch_wheel_repository = repository_rule(
     doc = "The pinned wheel, as published.",
     attrs = {
         "extra_index": attr.string(
-            doc = "Queried if the user's own indexes lack the wheel. PyPI has the CUDA wheel.",
+            doc = "Queried if the user's own indexes lack the wheel. PyPI has the wheels for CUDA.",
         ),
         "filename": attr.string(mandatory = True),
         "sha256": attr.string(mandatory = True),
@@ -90,7 +90,7 @@ def _torch_repository_impl(rctx):
         fail(result.stderr.strip() or "%s: ended with status %d" % (_SCRIPT, result.return_code))
     rctx.template("BUILD.bazel", _OVERLAY, {
         "{kernels}": repr(rctx.attr.kernels),
-        "{deps}": repr(["@pypi//" + name for name in rctx.attr.requires]),
+        "{deps}": repr(rctx.attr.deps),
         "{version}": repr(rctx.attr.version),
         "{wheel_targets}": str(_WHEEL_TARGETS),
     })
@@ -99,10 +99,10 @@ torch_repository = repository_rule(
     implementation = _torch_repository_impl,
     doc = "torch's patched tree in `site/`, and its origin in SOURCE_INFO.json.",
     attrs = {
+        "deps": attr.string_list(doc = "Labels of the wheels that torch needs."),
         "filename": attr.string(mandatory = True, doc = "The wheel's name."),
         "kernels": attr.bool(doc = "Whether most bytes of its libraries are kernels for GPUs."),
         "pin": attr.label(mandatory = True, allow_single_file = True),
-        "requires": attr.string_list(doc = "Names of the wheels in `@pypi` that torch needs."),
         "tag": attr.string(mandatory = True, doc = "Tag, and directory name of the series."),
         "version": attr.string(mandatory = True),
         "wheel": attr.string(mandatory = True, doc = "The repository that has the wheel."),

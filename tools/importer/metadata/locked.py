@@ -15,7 +15,9 @@ from urllib.parse import quote
 from tools.importer.errors import UserError
 from tools.importer.metadata.starlark import calls
 from tools.importer.metadata.vendored import (
+    NEWER_LOCK,
     lock_key,
+    newer_wheels,
     read_json,
     read_text,
     requirement_key,
@@ -68,7 +70,10 @@ def wheels(workspace: Path) -> Wheels:
     for group in sorted((room / "groups").glob("*.in")):
         packages |= _packages(group.with_suffix(".lock.json"), licences)
         of_tests |= _requirement_keys(group) & packages.keys()
-    _refuse_strays(licences, packages, "pypi")
+    newer = newer_wheels(workspace)
+    _refuse_strays(licences, [*packages, *newer], "pypi")
+    if newer:
+        packages |= _packages(workspace / NEWER_LOCK, licences, newer)
     return Wheels(
         tuple(packages.values()), tuple(sorted(direct)), tuple(of_torch), tuple(sorted(of_tests))
     )
@@ -99,15 +104,19 @@ def own_module(workspace: Path) -> tuple[str, str]:
     )
 
 
-def _packages(lock: Path, licences: Mapping[str, str]) -> dict[str, Locked]:
-    """Return the packages in a lock file, keyed by lock key."""
+def _packages(
+    lock: Path, licences: Mapping[str, str], keys: Mapping[str, str] | None = None
+) -> dict[str, Locked]:
+    """Return the packages in a lock file, keyed by lock key, or by its value in `keys`."""
+    keys = keys or {}
     rows = read_json(lock).get("packages")
     if not isinstance(rows, dict):
         raise UserError(f"{lock}: no 'packages'. Run third_party/pypi/update.py")
     try:
-        return {key: _wheel(key, row, licences.get(key, "")) for key, row in rows.items()}
+        wheels = [_wheel(key, row, licences.get(key, ""), keys) for key, row in rows.items()]
     except (KeyError, TypeError) as error:
         raise UserError(f"{lock}: {error!r}. Run third_party/pypi/update.py") from None
+    return {wheel.key: wheel for wheel in wheels}
 
 
 def _requirement_keys(requirements: Path) -> set[str]:
@@ -116,7 +125,7 @@ def _requirement_keys(requirements: Path) -> set[str]:
     return {key for line in lines if (key := requirement_key(line))}
 
 
-def _wheel(key: str, row: Mapping[str, object], licence: str) -> Locked:
+def _wheel(key: str, row: Mapping[str, object], licence: str, keys: Mapping[str, str]) -> Locked:
     needs = row["requires"]
     if not isinstance(needs, list):
         raise TypeError(f"requires of {key} is not a list")
@@ -124,14 +133,14 @@ def _wheel(key: str, row: Mapping[str, object], licence: str) -> Locked:
     # Package URLs use PyPI's normalized names, in lower case and with dashes.
     name = lock_key(distribution).replace("_", "-")
     return Locked(
-        key=key,
+        key=keys.get(key, key),
         name=distribution,
         version=version,
         purl=f"pkg:pypi/{name}@{quote(version, safe='')}",
         licence=licence,
         filename=str(row["filename"]),
         sha256=str(row["sha256"]),
-        needs=tuple(needs),
+        needs=tuple(keys.get(need, need) for need in needs),
     )
 
 

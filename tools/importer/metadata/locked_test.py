@@ -39,6 +39,23 @@ def test_what_only_tests_need_is_in_no_program(root: Path) -> None:
     assert (locked.direct, locked.of_tests) == (("a_b",), ("t",))
 
 
+def test_the_lock_of_the_newer_torch_has_other_versions(root: Path) -> None:
+    newer = root / "third_party/torch/newer"
+    newer.mkdir()
+    row = {"filename": "w.whl", "sha256": "0", "version": "3"}
+    packages = {
+        "a_b": {"distribution": "A.b", "requires": ["only_here"], **row},
+        "only_here": {"distribution": "only-here", "requires": [], **row},
+    }
+    (newer / "lock.json").write_text(json.dumps({"packages": packages}))
+    _licences(root, pypi={"a_b": "MIT", "only_here": "ISC"}, bazel={})
+    old, new, only = wheels(root).packages
+    assert (old.key, old.version) == ("a_b", "2")
+    assert (new.key, new.purl) == ("torch_newer_a_b", "pkg:pypi/a-b@3")
+    assert (new.licence, only.licence) == ("MIT", "ISC")
+    assert new.needs == (only.key,) == ("torch_newer_only_here",)
+
+
 def test_modules_and_the_workspace_itself(root: Path) -> None:
     assert modules(root) == (Locked("rules", "rules", "2", "pkg:bazel/rules@2", ""),)
     assert own_module(root) == ("ws", "0.1")

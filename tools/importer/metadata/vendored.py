@@ -16,6 +16,7 @@ from tools.importer.metadata.starlark import constant
 from tools.importer.project import TREE, Project, load_project
 from tools.importer.tree_pin import TreePin, parse_tree_pin
 
+NEWER_LOCK = "third_party/torch/newer/lock.json"
 _BUILDIFIER_REPOSITORY = "bazelbuild/buildtools"
 
 
@@ -226,13 +227,39 @@ def cuda(workspace: Path) -> Vendored:
     )
 
 
-def torch_for_cuda(workspace: Path, torch: Vendored) -> Vendored | None:
-    """Return the wheel that --config=cuda uses in place of torch's; None if it is not pinned.
+def torch_variants(workspace: Path, torch: Vendored) -> dict[str, Vendored]:
+    """Return the wheels that some builds use in place of torch's, if they are pinned.
 
-    `torch` is the dependency that the wheel replaces; the two share a METADATA file. Raises
-    UserError if the pin lacks a key.
+    `torch` is the dependency that they replace; all share a METADATA file. Raises UserError if a
+    pin lacks a key.
     """
-    file = "third_party/torch/cuda/pin.json"
+    variants = {
+        "torch-cuda": _torch_variant(workspace, torch, "cuda", "--config=cuda"),
+        "torch-newer": _torch_variant(workspace, torch, "newer", "--//third_party/torch:release"),
+    }
+    return {name: variant for name, variant in variants.items() if variant is not None}
+
+
+def newer_wheels(workspace: Path) -> dict[str, str]:
+    """Map the keys in the lock of torch's newer release to the keys in the bill of materials.
+
+    They differ because the locks of `@pypi` have other versions of the same packages.
+    """
+    file = workspace / NEWER_LOCK
+    if not file.exists():
+        return {}
+    packages = read_json(file).get("packages")
+    if not isinstance(packages, Mapping):
+        raise UserError(f"{file}: no 'packages'. Run third_party/torch/newer/update.py")
+    return {key: f"torch_newer_{key}" for key in packages}
+
+
+def _torch_variant(workspace: Path, torch: Vendored, room: str, option: str) -> Vendored | None:
+    """Return the wheel that a folder of third_party/torch pins; None if it pins none.
+
+    `option` is the option of Bazel that selects the wheel.
+    """
+    file = f"third_party/torch/{room}/pin.json"
     if not (workspace / file).exists():
         return None
     pin = read_json(workspace / file)
@@ -245,10 +272,12 @@ def torch_for_cuda(workspace: Path, torch: Vendored) -> Vendored | None:
         purl = _purl("pypi", torch.name, str(wheel["version"]))
     except KeyError as error:
         raise UserError(
-            f"{file}: key {error} is missing. See third_party/torch/cuda/README.md"
+            f"{file}: key {error} is missing. See third_party/torch/{room}/README.md"
         ) from None
     git = [url for url in torch.urls if url.type is UrlType.GIT]
     series = f"{Path(torch.local_modifications).parent.as_posix()}/{tag}"
+    own = newer_wheels(workspace) if room == "newer" else {}
+    needs = dict.fromkeys([*torch.needs, *map(requirement_key, requires)])
     return replace(
         torch,
         version=tag,
@@ -258,8 +287,8 @@ def torch_for_cuda(workspace: Path, torch: Vendored) -> Vendored | None:
         filename=filename,
         sha256=sha256,
         local_modifications=series,
-        source_info=f"Upstream commit {commit}, patched by {series}; only with --config=cuda",
-        needs=tuple(dict.fromkeys([*torch.needs, *map(requirement_key, requires)])),
+        source_info=f"Upstream commit {commit}, patched by {series}; only with {option}",
+        needs=tuple(own.get(key, key) for key in needs),
         replaces=frozenset(),
     )
 

@@ -20,7 +20,7 @@ from tools.importer.metadata.vendored import (
     projects,
     requirement_key,
     source_version,
-    torch_for_cuda,
+    torch_variants,
 )
 
 
@@ -163,15 +163,16 @@ def test_cuda_is_all_its_wheels(root: Path) -> None:
         cuda(root)
 
 
-def test_the_wheel_for_cuda_differs_from_torchs_own(root: Path) -> None:
+@pytest.mark.parametrize("room", ["cuda", "newer"])
+def test_a_variant_differs_from_torchs_own_wheel(root: Path, room: str) -> None:
     (project,) = projects(root)
     torch = of_project(project, sample_workspace.PIN, ("a_b",))
-    assert torch_for_cuda(root, torch) is None
-    pin = root / "third_party" / "torch" / "cuda" / "pin.json"
+    assert torch_variants(root, torch) == {}
+    pin = root / "third_party" / "torch" / room / "pin.json"
     pin.parent.mkdir()
     pin.write_text(json.dumps(sample_workspace.TORCH_CUDA_PIN))
-    variant = torch_for_cuda(root, replace(torch, needs=("c", "a_b")))
-    assert variant is not None
+    ((name, variant),) = torch_variants(root, replace(torch, needs=("c", "a_b"))).items()
+    assert name == f"torch-{room}"
     assert (variant.version, variant.release, variant.sha256) == ("v1.1", "1.1+cu1", "3" * 64)
     assert variant.purls == ("pkg:pypi/torch@1.1", f"pkg:github/upstream/torch@{'d' * 40}")
     assert (variant.needs, variant.download) == (("c", "a_b"), "")
@@ -179,8 +180,18 @@ def test_the_wheel_for_cuda_differs_from_torchs_own(root: Path) -> None:
     for key in sample_workspace.TORCH_CUDA_PIN.keys() - {"requires"}:
         rest = {k: v for k, v in sample_workspace.TORCH_CUDA_PIN.items() if k != key}
         pin.write_text(json.dumps(rest))
-        with pytest.raises(UserError, match=f"torch/cuda/pin.json: key '{key}' is missing"):
-            torch_for_cuda(root, torch)
+        with pytest.raises(UserError, match=f"torch/{room}/pin.json: key '{key}' is missing"):
+            torch_variants(root, torch)
+
+
+def test_the_newer_wheel_needs_the_packages_of_its_own_lock(root: Path) -> None:
+    (project,) = projects(root)
+    torch = of_project(project, sample_workspace.PIN, ("c", "a_b"))
+    room = root / "third_party" / "torch" / "newer"
+    room.mkdir()
+    (room / "pin.json").write_text(json.dumps(sample_workspace.TORCH_CUDA_PIN))
+    (room / "lock.json").write_text(json.dumps({"packages": {"a_b": {}}}))
+    assert torch_variants(root, torch)["torch-newer"].needs == ("c", "torch_newer_a_b")
 
 
 @pytest.mark.parametrize(

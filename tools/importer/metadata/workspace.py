@@ -23,7 +23,7 @@ from tools.importer.metadata.vendored import (
     of_project,
     projects,
     read_json,
-    torch_for_cuda,
+    torch_variants,
 )
 from tools.importer.project import SBOM, Project
 
@@ -111,9 +111,9 @@ def render_workspace(
     name, version = own_module(workspace)
     variants = {}
     for vendored, metadata in rendered:
-        variant = torch_for_cuda(workspace, vendored) if vendored.name == "torch" else None
-        if variant is not None:
-            variants["torch-cuda"] = (variant, metadata)
+        if vendored.name == "torch":
+            for key, variant in torch_variants(workspace, vendored).items():
+                variants[key] = (variant, metadata)
     inventory = spdx.Inventory(name, version, rendered, locked, modules(workspace), variants)
     files = {vendored.metadata: metadata.dumps() for vendored, metadata in rendered}
     return {**files, SBOM: spdx.render(inventory)}
