@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.resources
 import json
-from pathlib import Path
 
 import torch
 
-_PIN = json.loads((Path(__file__).parent / "pin.json").read_text())
-_LOCK = json.loads((Path(__file__).parent / "lock.json").read_text())["packages"]
+_ROOM = importlib.resources.files("third_party.torch.newer")
+_PIN = json.loads((_ROOM / "pin.json").read_text())
+_LOCK = json.loads((_ROOM / "lock.json").read_text())["packages"]
 
 
 def test_the_program_has_the_pinned_release() -> None:

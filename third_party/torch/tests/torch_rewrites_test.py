@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 from pathlib import Path
 
 import pytest
 
-from third_party.torch.unpack import SEAM, SEAM_UPSTREAM, read_pin
+from third_party.torch.unpack import SEAM, SEAM_UPSTREAM
 from tools.importer import FileDiff, Patch, load_series
 from tools.importer.rewrites import (
     RULES,
@@ -21,7 +22,8 @@ from tools.importer.rewrites import (
 from tools.importer.snapshot import Blob, DictSnapshot, OverlaySnapshot
 
 _ROOT = Path(__file__).parents[3]
-_TAG = read_pin(_ROOT / "third_party" / "torch" / "pin.json").tag
+# The release of @torch, which a flag selects.
+_TAG = f"v{importlib.metadata.version('torch').partition('+')[0]}"
 _SERIES = load_series(_ROOT / "patches" / "torch" / _TAG)
 _KNOWN_CALLS = _ROOT / "patches" / "torch" / "rewrites.txt"
 _RULES = with_known_calls(RULES, _KNOWN_CALLS.read_bytes(), "patches/torch/rewrites.txt")
