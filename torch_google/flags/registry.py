@@ -9,8 +9,12 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any, NamedTuple
 
-# A built program contains only the registry of its torch release; the source tree contains both.
-RESOURCES = {"2.13.0": "registry.json", "2.6.0": "registry_v2.6.0.json"}
+# A built program contains only the registry of its torch release; the source tree contains all.
+RESOURCES = {
+    "2.13.0": "registry.json",
+    "2.15.0": "registry_v2.15.0.json",
+    "2.6.0": "registry_v2.6.0.json",
+}
 
 
 class Option(NamedTuple):
