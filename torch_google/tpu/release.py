@@ -22,7 +22,7 @@ V2_6 = torch.__version__ < (2, 7)
 
 def has_operator(name: str) -> bool:
     """Return whether this release of torch has an operator, given its full name."""
-    return not V2_6 or torch._C._dispatch_has_kernel(name)
+    return torch._C._dispatch_has_kernel(name)
 
 
 def override(library: torch.library.Library, name: str, kernel: Callable[..., Any]) -> None:

@@ -12,7 +12,8 @@ from torch_google.tpu.release import V2_6
 from torch_google.tpu.runtime import platform
 
 # Names in torch.cuda and torch.xpu that do not apply to this device, such as graph capture, memory
-# pools, pluggable allocators, sensors, and architectures for ahead-of-time compilation.
+# pools, pluggable allocators, sensors, processes of the whole machine, and architectures for
+# ahead-of-time compilation.
 ABSENT = {
     "MemPool",
     "change_current_allocator",
@@ -26,6 +27,7 @@ ABSENT = {
     "graphs",
     "is_current_stream_capturing",
     "is_tf32_supported",
+    "list_gpu_processes",
     "make_graphed_callables",
     "memory_snapshot",
     "memory_usage",
