@@ -142,7 +142,9 @@ def _created(name: str) -> logging.Logger:
 
 
 def _is_console(handler: logging.Handler) -> bool:
-    return type(handler) is logging.StreamHandler and handler.stream in (
+    # From v2.15, torch has its own class of handlers for standard error.
+    own: Any = getattr(sys.modules.get(_REGISTRY), "_StderrHandler", logging.StreamHandler)
+    return type(handler) in (logging.StreamHandler, own) and getattr(handler, "stream", None) in (
         sys.stderr,
         sys.__stderr__,
         sys.stdout,
