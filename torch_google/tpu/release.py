@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Differences between torch v2.6, which the static build uses, and the wheel's newer release.
+"""Differences between the default release of torch, v2.6, which is compiled from source, and v2.15.
 
-The TPU backend is written for the newer release. Python replacements for features that v2.6 lacks
+The TPU backend is written for the default release. Python replacements for features that v2.6 lacks
 are here, in runtime/accelerator.py, in compile/aot_uncached.py and in the table of
 compile/control_flow.py. C++ replacements are in csrc/torch_release.h.
 """
@@ -18,6 +18,7 @@ from torch._C._dynamo import eval_frame
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 V2_6 = torch.__version__ < (2, 7)
+V2_15 = torch.__version__ >= (2, 15)
 
 
 def has_operator(name: str) -> bool:

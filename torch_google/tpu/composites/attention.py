@@ -18,6 +18,7 @@ import torch
 from torch._C import DispatchKey
 
 from torch_google.tpu import _C
+from torch_google.tpu.release import V2_15
 
 _OP = torch.ops.aten.scaled_dot_product_attention.default
 
@@ -33,6 +34,12 @@ def _attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> torch.Tensor:
+    options: dict[str, Any] = {"scale": scale, "enable_gqa": enable_gqa}
+    if V2_15 and query.dim() == key.dim() == value.dim() == 3:
+        # From v2.15, the CPU's fused operator also accepts inputs without a batch.
+        batch = [t.unsqueeze(0) for t in (query, key, value)]
+        if _is_plain(*batch, enable_gqa) and (attn_mask is None or attn_mask.dim() <= 3):
+            return _attention(*batch, attn_mask, dropout_p, is_causal, **options).squeeze(0)
     tensors = [t for t in (query, key, value, attn_mask) if t is not None]
     fits = (
         _is_plain(query, key, value, enable_gqa)
@@ -42,7 +49,6 @@ def _attention(
     # Use the math implementation for any call that the fused operator does not support. It also
     # raises torch's errors for invalid calls.
     if not fits or (_C.uses_cpu_kernels() and dropout_p == 0):
-        options: dict[str, Any] = {"scale": scale, "enable_gqa": enable_gqa}
         formula = DispatchKey.CompositeImplicitAutograd
         result: torch.Tensor = _OP._op_dk(
             formula, query, key, value, attn_mask, dropout_p, is_causal, **options

@@ -12,6 +12,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 
 from tools.par.testing.budget import examples
+from torch_google.tpu.release import has_operator
 
 
 @st.composite
@@ -341,10 +342,11 @@ def test_numbers_for_tensors_where_something_is_written() -> None:
 
 
 def test_empty_outs_of_kernels_that_copy_are_contiguous() -> None:
-    matrix = torch.tensor([[4.0, 1.0], [1.0, 3.0]])
-    factor = torch.empty(0, device="tpu")
-    torch.cholesky(matrix.to("tpu"), out=factor)
-    assert factor.stride() == torch.cholesky(matrix, out=torch.empty(0)).stride() == (2, 1)
+    if has_operator("aten::cholesky"):
+        matrix = torch.tensor([[4.0, 1.0], [1.0, 3.0]])
+        factor = torch.empty(0, device="tpu")
+        torch.cholesky(matrix.to("tpu"), out=factor)
+        assert factor.stride() == torch.cholesky(matrix, out=torch.empty(0)).stride() == (2, 1)
     x = torch.randn(10, 7, 6, dtype=torch.complex64)
     actual, expected = torch.empty(0, device="tpu"), torch.empty(0)
     torch.fft.hfft(x.to("tpu"), n=10, dim=0, out=actual)
