@@ -60,7 +60,9 @@ def test_resources_are_listed() -> None:
 
 
 def test_distributions_tell_their_version() -> None:
-    assert importlib.metadata.version("torch") == torch.__version__
+    # PyPI's wheels for CUDA have a local version, such as +cu130, only in torch.__version__.
+    local = "" if torch.version.cuda is None else f"+cu{torch.version.cuda.replace('.', '')}"
+    assert f"{importlib.metadata.version('torch')}{local}" == torch.__version__
     assert importlib.metadata.version("numpy") == np.__version__
 
 
