@@ -37,9 +37,9 @@ def _attention(
     options: dict[str, Any] = {"scale": scale, "enable_gqa": enable_gqa}
     if V2_15 and query.dim() == key.dim() == value.dim() == 3:
         # From v2.15, the CPU's fused operator also accepts inputs without a batch.
-        batch = [t.unsqueeze(0) for t in (query, key, value)]
-        if _is_plain(*batch, enable_gqa) and (attn_mask is None or attn_mask.dim() <= 3):
-            return _attention(*batch, attn_mask, dropout_p, is_causal, **options).squeeze(0)
+        q, k, v = (t.unsqueeze(0) for t in (query, key, value))
+        if _is_plain(q, k, v, enable_gqa) and (attn_mask is None or attn_mask.dim() <= 3):
+            return _attention(q, k, v, attn_mask, dropout_p, is_causal, **options).squeeze(0)
     tensors = [t for t in (query, key, value, attn_mask) if t is not None]
     fits = (
         _is_plain(query, key, value, enable_gqa)

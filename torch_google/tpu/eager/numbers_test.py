@@ -41,8 +41,9 @@ AT_ONCE: dict[str, Callable[[Tensor, Any], Any]] = {
     "foreach list": lambda x, n: torch._foreach_addcdiv([x, x], [x, x], [x, x], [n, n + 1]),
     "clip_grad_norm_": lambda x, n: torch.nn.utils.clip_grad_norm_([x.clone()], n),
     "rms_norm": lambda x, n: functional.rms_norm(x, (3,), eps=n),
+    # The unfused implementation, which two dimensions have in every release.
     "scaled_dot_product_attention": lambda x, n: functional.scaled_dot_product_attention(
-        x[None], x[None], x[None], scale=n
+        x, x, x, scale=n
     ),
 }
 IN_THE_END: dict[str, Callable[[Tensor, Any], Any]] = {
