@@ -26,7 +26,13 @@ import sys
 sys.modules["numpy"] = None
 import torch
 torch.manual_seed(0)
-network = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+network = torch.nn.Sequential(
+    torch.nn.Unflatten(1, (1, 4)),
+    torch.nn.Conv1d(1, 8, 4),  # a kernel that oneDNN generates at run time
+    torch.nn.Tanh(),
+    torch.nn.Flatten(),
+    torch.nn.Linear(8, 1),
+)
 optimizer = torch.optim.Adam(network.parameters(), lr=0.05)
 inputs = torch.randn(64, 4)
 targets = torch.linalg.inv(torch.eye(4) * 2)[0, 0] * inputs.sum(1, keepdim=True)

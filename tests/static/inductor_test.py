@@ -50,16 +50,30 @@ print(json.dumps({
     "vectors": str(cpu_vec_isa.pick_vec_isa()),
 }))
 """
+_ONEDNN = """
+import torch
+from torch._inductor import config
+from torch._inductor.utils import run_and_get_code
+
+torch.manual_seed(0)
+network = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU()).eval()
+x = torch.randn(2, 3, 9, 9)
+with torch.no_grad(), config.patch(freezing=True):
+    result, (code,) = run_and_get_code(torch.compile(network), x)
+    torch.testing.assert_close(result, network(x))
+assert "mkldnn._convolution_pointwise" in code, code
+"""
 _AHEAD_OF_TIME = """
 import sys, torch
 
 class Affine(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.linear = torch.nn.Linear(8, 4)
+        self.convolution = torch.nn.Conv1d(1, 3, 5)
+        self.linear = torch.nn.Linear(12, 4)
 
     def forward(self, x):
-        return torch.relu(self.linear(x)).exp() * 2 + 1
+        return torch.relu(self.linear(self.convolution(x[:, None]).flatten(1))).exp() * 2 + 1
 
 torch.manual_seed(0)
 network, x = Affine(), torch.linspace(-1, 1, 16).view(2, 8)
@@ -101,6 +115,12 @@ def test_a_kernel_is_compiled_and_loaded(compiled: dict[str, Any]) -> None:
 def test_a_kernel_has_vectors(compiled: dict[str, Any]) -> None:
     """Kernels are vectorized only on machines with AVX2, which this build's Sleef requires."""
     assert compiled["vectors"] == ("avx2" if compiled["supported"] else "INVALID_VEC_ISA")
+
+
+@needs_a_compiler
+def test_a_convolution_and_its_activation_are_one_call_of_onednn(tmp_path: pathlib.Path) -> None:
+    outcome = _run(tmp_path, "-c", _ONEDNN)
+    assert outcome.status == 0, outcome.err
 
 
 @needs_a_compiler

@@ -6,6 +6,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import torch
 
@@ -19,8 +21,12 @@ def _add() -> None:
     assert ones.add_(1).sum().item() == 2 * _COUNT
 
 
+def _tasks() -> list[str]:
+    return os.listdir("/proc/self/task")
+
+
 def _threads() -> int:
-    return len(os.listdir("/proc/self/task"))
+    return len(_tasks())
 
 
 def _exit_status(function: Callable[[], None]) -> int | None:
@@ -70,6 +76,17 @@ def test_the_number_may_change() -> None:
     torch.set_num_threads(5)
     _add()
     assert _threads() == before  # The loop has already grown the pool to five threads.
+
+
+def test_loops_run_in_a_team() -> None:
+    """Two threads run loops at once: one uses the team, and the other one torch's own pool."""
+    torch.set_num_threads(2)
+    _add()
+    names = {Path(f"/proc/self/task/{task}/comm").read_text().strip() for task in _tasks()}
+    assert "PTThreadTeam" in names
+    with ThreadPoolExecutor(2) as threads:
+        for done in [threads.submit(_add) for _ in range(20)]:
+            done.result(_SECONDS)
 
 
 def _products() -> None:

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/thread_team.h>
+#include <immintrin.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace at::internal {
+namespace {
+
+// How often a waiting thread looks before it sleeps: 50 to 100 microseconds. A
+// sleeping thread needs about as long to wake up, longer than most loops take.
+constexpr int kLooks = 2000;
+
+// A flag that one thread changes and another one waits for. One thread waits
+// for it to become true, and another one for it to become false.
+class Flag {
+ public:
+  void Set(bool value) {
+    value_.store(value);
+    if (sleeping_[!value].load()) {
+      syscall(SYS_futex, &value_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+    }
+  }
+
+  // Waits while the flag is `value`. Sleeps after `looks` looks.
+  void WaitWhile(bool value, int looks) {
+    for (int i = 0; i < looks; ++i) {
+      if (value_.load(std::memory_order_acquire) != value) return;
+      _mm_pause();
+    }
+    // Set() stores the value before it reads sleeping_, so either it sees this
+    // thread sleeping, or this thread sees the new value.
+    sleeping_[value].store(true);
+    while (value_.load() == value) {
+      syscall(SYS_futex, &value_, FUTEX_WAIT_PRIVATE, uint32_t{value}, nullptr,
+              nullptr, 0);
+    }
+    sleeping_[value].store(false);
+  }
+
+ private:
+  std::atomic<uint32_t> value_{false};
+  // The threads that wait for the two changes do not share a variable, because
+  // one may start to wait before the other one has returned.
+  std::atomic<bool> sleeping_[2] = {};
+};
+
+using Task = std::function<void(int, size_t)>;
+
+class Team {
+ public:
+  explicit Team(int threads) : workers_(threads - 1) {
+    cpu_set_t processors;
+    if (sched_getaffinity(0, sizeof(processors), &processors) == 0 &&
+        threads > CPU_COUNT(&processors)) {
+      looks_ = 0;  // A waiting thread would delay one that works.
+    }
+    for (size_t i = 0; i < workers_.size(); ++i) {
+      std::thread([this, i] { Work(i + 1); }).detach();
+    }
+  }
+
+  bool Run(const Task& task, size_t count) {
+    std::unique_lock<std::mutex> lock(busy_, std::try_to_lock);
+    if (!lock || count > workers_.size() + 1) return false;
+    for (size_t i = 1; i < count; ++i) {
+      Worker& worker = workers_[i - 1];
+      worker.task = &task;
+      worker.called.Set(true);
+    }
+    if (count > 0) task(0, 0);
+    for (size_t i = 1; i < count; ++i) {
+      workers_[i - 1].called.WaitWhile(true, looks_);
+    }
+    return true;
+  }
+
+ private:
+  // Aligned, so that threads that wait do not slow each other down.
+  struct alignas(64) Worker {
+    Flag called;
+    const Task* task = nullptr;
+  };
+
+  void Work(size_t index) {
+    pthread_setname_np(pthread_self(), "PTThreadTeam");
+    Worker& self = workers_[index - 1];
+    while (true) {
+      self.called.WaitWhile(false, looks_);
+      (*self.task)(static_cast<int>(index), index);
+      self.called.Set(false);
+    }
+  }
+
+  std::vector<Worker> workers_;
+  int looks_ = kLooks;
+  std::mutex busy_;
+};
+
+// One team for each number of threads. Teams are never deleted, because their
+// threads run until the process ends.
+struct Teams {
+  std::mutex mutex;
+  std::map<int, std::unique_ptr<Team>> by_threads;
+};
+
+std::atomic<Teams*> teams{new Teams};
+
+}  // namespace
+
+bool RunInTeam(const Task& task, size_t count, int threads) {
+  if (count > static_cast<size_t>(threads)) return false;
+  // A forked process has none of the threads, and another thread may have held
+  // a lock.
+  static const int handler =
+      pthread_atfork(nullptr, nullptr, [] { teams = new Teams; });
+  if (handler != 0) return false;
+  Team* team;
+  {
+    Teams& all = *teams.load();
+    std::lock_guard<std::mutex> lock(all.mutex);
+    std::unique_ptr<Team>& slot = all.by_threads[threads];
+    if (!slot) slot = std::make_unique<Team>(threads);
+    team = slot.get();
+  }
+  return team->Run(task, count);
+}
+
+}  // namespace at::internal

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every part of a loop runs once, whoever sleeps, forks or also uses the team.
+#include <ATen/thread_team.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "expect.h"
+
+namespace {
+
+using at::internal::RunInTeam;
+
+// Runs a loop, and returns whether each part ran once, on its own thread.
+bool RunsEachPart(size_t count, int threads) {
+  std::vector<std::thread::id> ids(count);
+  std::unique_ptr<std::atomic<int>[]> calls(new std::atomic<int>[count]());
+  const bool ran = RunInTeam(
+      [&](int number, size_t part) {
+        if (static_cast<size_t>(number) == part) ++calls[part];
+        ids[part] = std::this_thread::get_id();
+      },
+      count, threads);
+  return ran && std::set(ids.begin(), ids.end()).size() == count &&
+         std::all_of(&calls[0], &calls[0] + count,
+                     [](const std::atomic<int>& number) { return number == 1; });
+}
+
+void LoopsOfEverySize() {
+  for (int threads : {1, 2, 3, 9}) {
+    for (int i = 0; i < 2000; ++i) {
+      Expect(RunsEachPart(i % threads + 1, threads), "a loop did not run once");
+    }
+  }
+  Expect(!RunsEachPart(3, 2), "three parts ran on two threads");
+}
+
+void ThreadsThatSleep() {
+  for (int pause : {0, 10, 100, 1000}) {
+    for (int i = 0; i < 50; ++i) {
+      Expect(RunsEachPart(2, 2), "a loop after a pause did not run once");
+      std::this_thread::sleep_for(std::chrono::microseconds(pause));
+    }
+  }
+  // Each thread of a team of 33 sleeps at once, because few machines have as
+  // many processors.
+  for (int i = 0; i < 300; ++i) {
+    Expect(RunsEachPart(33, 33), "a loop on 33 threads did not run once");
+  }
+}
+
+void ALoopOfAnotherThread() {
+  std::atomic<bool> inside{false};
+  std::atomic<bool> refused{false};
+  std::thread other([&] {
+    RunInTeam(
+        [&](int, size_t) {
+          inside = true;
+          while (!refused) std::this_thread::yield();
+        },
+        2, 2);
+  });
+  while (!inside) std::this_thread::yield();
+  Expect(!RunsEachPart(2, 2), "the team ran two loops at once");
+  Expect(RunsEachPart(3, 3), "another team did not run a loop");
+  refused = true;
+  other.join();
+  Expect(RunsEachPart(2, 2), "the team ran no loop after the other one");
+}
+
+void AForkedProcess() {
+  std::atomic<bool> inside{false};
+  std::atomic<bool> forked{false};
+  std::thread other([&] {
+    RunInTeam(
+        [&](int, size_t) {
+          inside = true;
+          while (!forked) std::this_thread::yield();
+        },
+        2, 2);
+  });
+  while (!inside) std::this_thread::yield();
+  const Ended ended = InChild([] {
+    alarm(60);
+    if (!RunsEachPart(2, 2) || !RunsEachPart(4, 4)) abort();
+  });
+  forked = true;
+  other.join();
+  Expect(ended.signal == 0, "a forked process did not run its loops");
+}
+
+}  // namespace
+
+int main() {
+  LoopsOfEverySize();
+  ThreadsThatSleep();
+  ALoopOfAnotherThread();
+  AForkedProcess();
+  return failures;
+}
