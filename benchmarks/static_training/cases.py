@@ -21,5 +21,6 @@ CASES = {
     for case in (
         Case("digits", "The digits of examples/train, batches of 32", "epoch", 10),
         Case("gpt", "GPT, 4 layers of 256, batches of 8x128", "step", 10),
+        Case("resnet18", "ResNet-18, batches of 2x3x224x224", "step", 5),
     )
 }

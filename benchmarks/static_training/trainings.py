@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
 import time
 from collections.abc import Callable
@@ -46,11 +47,11 @@ def digits_training(count: int, *, threads: int, data: pathlib.Path | None) -> C
     return _timed(lambda: epochs(count), count)
 
 
-def gpt_training(count: int, *, threads: int, data: pathlib.Path | None) -> Cost:
-    """Train a GPT for `count` steps of AdamW, always with the same batch."""
+def workload_training(name: str, count: int, *, threads: int, data: pathlib.Path | None) -> Cost:
+    """Train the workload `name` for `count` steps, always with the same batch."""
     del data  # The batch is generated from a seed instead.
     torch.set_num_threads(threads)
-    work = workload("gpt")
+    work = workload(name)
     optimizer = work.optimizer(work.model)
 
     def steps(number: int) -> float:
@@ -67,7 +68,11 @@ def gpt_training(count: int, *, threads: int, data: pathlib.Path | None) -> Cost
     return _timed(lambda: steps(count), count)
 
 
-TRAININGS: dict[str, Callable[..., Cost]] = {"digits": digits_training, "gpt": gpt_training}
+TRAININGS: dict[str, Callable[..., Cost]] = {
+    "digits": digits_training,
+    "gpt": functools.partial(workload_training, "gpt"),
+    "resnet18": functools.partial(workload_training, "resnet18"),
+}
 assert TRAININGS.keys() == CASES.keys()
 
 
