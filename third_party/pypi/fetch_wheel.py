@@ -208,9 +208,9 @@ def _mismatch_error(pin: Pin, actual: str) -> FetchError:
 def _update_hint(pin: Pin) -> str:
     if pin.source.startswith("//"):  # The pin is in a lock of another workspace.
         return "run @torch_google//third_party/pypi:update for it"
-    room = pin.source.rpartition("/")[0]
-    if room in ("third_party/torch/cuda", "third_party/torch/newer"):
-        return f"run {room}/update.py"
+    directory = pin.source.rpartition("/")[0]
+    if directory in ("third_party/torch/cuda", "third_party/torch/newer"):
+        return f"run {directory}/update.py"
     if pin.source.endswith("lock.json"):
         return "run third_party/pypi/update.py"
     if pin.source == "third_party/torch/pin.json":  # The locks contain torch's requirements.

@@ -31,12 +31,12 @@ def _key(requirement):
     return requirement.lower().replace("-", "_").replace(".", "_")
 
 def _needs(requires, pin):
-    """Return `requires`, the keys of what the CPU wheel requires, and the keys that a pin adds."""
+    """Return the lock keys in `requires` and those of the requirements that `pin` adds."""
     keys = {key: None for key in requires + [_key(line) for line in pin["requires"]]}
     return keys.keys()
 
 def _cuda_wheel(name, pin, source):
-    """Declare the repository of a wheel that PyPI has, from its decoded pin."""
+    """Declare the repository of a CUDA wheel. `pin` is its decoded pin.json."""
     torch_wheel_repository(
         name = name,
         filename = pin["wheel"]["filename"],

@@ -27,14 +27,14 @@ def write_layers(directory: Path, layers: Iterable[tuple[str, list[Entry]]]) -> 
 
 
 class FinishedLayers:
-    """The layers in a directory that write_layers has written, or none."""
+    """Compressed layers that write_layers has stored in a directory; none if it is None."""
 
     def __init__(self, directory: Path | None) -> None:
         self._directory = directory
         self._rows = json.loads((directory / _LIST).read_bytes()) if directory else {}
 
     def write(self, title: str, entries: list[Entry], blobs: Path) -> Layer:
-        """Write a layer as write_layer does: by copying it if it is finished."""
+        """Like write_layer, but copies the layer if it is already compressed."""
         digest = diff_id(entries) if self._rows else ""
         row = self._rows.get(digest)
         if row is None or self._directory is None:

@@ -100,7 +100,7 @@ def test_an_edit_changes_one_small_layer(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("doors", [True, False])
-def test_only_layers_with_own_code_are_compressed_again(
+def test_only_layers_with_workspace_code_are_compressed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, doors: bool
 ) -> None:
     """The layers of the launcher and the bundles have the same bytes before and after linking."""

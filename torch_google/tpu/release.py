@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Differences between the default release of torch, v2.6, which is compiled from source, and v2.15.
+"""Differences between torch's releases: v2.6 (the static build's), v2.13 (the default) and v2.15.
 
 The TPU backend is written for the default release. Python replacements for features that v2.6 lacks
 are here, in runtime/accelerator.py, in compile/aot_uncached.py and in the table of

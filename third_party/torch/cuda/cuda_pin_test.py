@@ -33,7 +33,7 @@ def test_the_group_has_the_requirements_of_the_pin() -> None:
     assert sorted(lines) == sorted(_LOCK.requirements), _UPDATE
 
 
-def test_every_wheel_of_nvidia_is_left_out_with_the_machines_cuda() -> None:
+def test_all_nvidia_wheels_are_marked_as_the_cuda_toolkit() -> None:
     rows = json.loads(lock.ANNOTATIONS.read_text())
     marked = {key for key, row in rows.items() if row.get("toolkit") == "cuda"}
     assert marked == {key for key in _LOCK.packages if key.startswith("nvidia_")}

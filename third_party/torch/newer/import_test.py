@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The newer wheel works in a PAR on a machine without a driver. Manual: it fetches 2.5 GB."""
+"""The newer wheel works in a PAR on a machine without a CUDA driver. Manual: it fetches 2.5 GB."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_packages_have_the_versions_of_its_own_lock() -> None:
         assert importlib.metadata.version(row["distribution"]) == row["version"]
 
 
-def test_the_cpu_computes() -> None:
+def test_autograd_works_on_the_cpu() -> None:
     x = torch.arange(6.0).reshape(2, 3).requires_grad_()
     (x @ x.mT).sum().backward()
     assert x.grad is not None
@@ -34,7 +34,7 @@ def test_the_cpu_computes() -> None:
     assert torch.compile(lambda y: y.sin() + 1, backend="eager")(torch.zeros(2)).tolist() == [1, 1]
 
 
-def test_the_seam_is_part_of_it() -> None:
+def test_the_wheel_contains_the_seam() -> None:
     from torch import _utils_internal
 
     assert _utils_internal.USE_GLOBAL_DEPS is False

@@ -28,10 +28,12 @@ def test_the_pin_is_of_the_release_that_the_series_is_for() -> None:
     assert (_ROOM.parents[1] / "patches/torch" / _PIN["tag"] / "series").exists()
 
 
-def test_it_is_newer_than_the_default() -> None:
+def test_the_pinned_release_is_newer_than_the_default() -> None:
     tags = (_PIN["tag"], json.loads(lock.TORCH_PIN.read_text())["tag"])
     newer, default = ([int(part) for part in tag[1:].split(".")] for tag in tags)
-    assert newer > default, "The default has caught up: remove this room, or pin a newer release"
+    assert newer > default, (
+        "It is not newer than the default: remove third_party/torch/newer, or pin a newer release"
+    )
 
 
 def test_the_flag_selects_the_pinned_release() -> None:
@@ -59,7 +61,7 @@ def test_the_main_lock_satisfies_the_other_requirements() -> None:
     assert "'typing-extensions>=99', but lock.json has" in problem
 
 
-def test_every_wheel_of_nvidia_is_left_out_with_the_machines_cuda() -> None:
+def test_all_nvidia_wheels_are_marked_as_the_cuda_toolkit() -> None:
     rows = {
         **json.loads(lock.ANNOTATIONS.read_text()),
         **json.loads(update.ANNOTATIONS.read_text()),
@@ -68,7 +70,7 @@ def test_every_wheel_of_nvidia_is_left_out_with_the_machines_cuda() -> None:
     assert {key for key in _LOCK.packages if key.startswith("nvidia_")} <= marked
 
 
-def test_own_annotations_are_of_packages_that_no_other_lock_has() -> None:
+def test_annotations_cover_only_packages_of_this_lock() -> None:
     rows = json.loads(update.ANNOTATIONS.read_text())
     assert rows.keys() <= _LOCK.packages.keys()
     assert not rows.keys() & json.loads(lock.ANNOTATIONS.read_text()).keys()

@@ -69,7 +69,7 @@ def release(tag: str, workspace: Path = _WORKSPACE) -> wheel_pin.Release:
         commit = json.loads((workspace / file).read_text())["commit"]
     except FileNotFoundError:
         raise WheelError(
-            f"--tag {tag}: no {file}. Carry the series first: tools/import.py --tag {tag}"
+            f"--tag {tag}: no {file}. Import the series first: tools/import.py --tag {tag}"
         ) from None
     return wheel_pin.Release(tag, commit, file)
 

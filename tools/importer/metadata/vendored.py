@@ -254,12 +254,14 @@ def newer_wheels(workspace: Path) -> dict[str, str]:
     return {key: f"torch_newer_{key}" for key in packages}
 
 
-def _torch_variant(workspace: Path, torch: Vendored, room: str, option: str) -> Vendored | None:
+def _torch_variant(
+    workspace: Path, torch: Vendored, directory: str, option: str
+) -> Vendored | None:
     """Return the wheel that a folder of third_party/torch pins; None if it pins none.
 
     `option` is the option of Bazel that selects the wheel.
     """
-    file = f"third_party/torch/{room}/pin.json"
+    file = f"third_party/torch/{directory}/pin.json"
     if not (workspace / file).exists():
         return None
     pin = read_json(workspace / file)
@@ -272,11 +274,11 @@ def _torch_variant(workspace: Path, torch: Vendored, room: str, option: str) -> 
         purl = _purl("pypi", torch.name, str(wheel["version"]))
     except KeyError as error:
         raise UserError(
-            f"{file}: key {error} is missing. See third_party/torch/{room}/README.md"
+            f"{file}: key {error} is missing. See third_party/torch/{directory}/README.md"
         ) from None
     git = [url for url in torch.urls if url.type is UrlType.GIT]
     series = f"{Path(torch.local_modifications).parent.as_posix()}/{tag}"
-    own = newer_wheels(workspace) if room == "newer" else {}
+    own = newer_wheels(workspace) if directory == "newer" else {}
     needs = dict.fromkeys([*torch.needs, *map(requirement_key, requires)])
     return replace(
         torch,

@@ -70,7 +70,8 @@ def cut(par: memoryview, path: Path) -> list[Part]:
 def launcher_part(launcher: bytes, path: Path, *, doors: bool) -> Part:
     """Return the launcher's part of each program that is linked with this launcher.
 
-    path: used only in error messages. doors: as for `link`.
+    path: used only in error messages. doors: whether the
+    program obeys the PAR_* environment variables.
     """
     padded = launcher + bytes(-len(launcher) % PAGE)
     return _launcher(padded, find_seal(launcher, path), 0 if doors else NO_DOORS)
@@ -99,7 +100,7 @@ def list_of_parts(launcher: Part, rest: Iterable[tuple[Part, str]]) -> bytes:
 
 
 def _launcher(padded: bytes, seal: int, flags: int) -> Part:
-    """Return the launcher with a record that the rest of its program is in other files."""
+    """Return the launcher, with a seal that says that the other parts are separate files."""
     record = seal_record(len(padded), flags=flags | IN_PARTS)
     return Part(LAUNCHER, padded[:seal] + record + padded[seal + len(record) :])
 

@@ -10,7 +10,7 @@ ParInfo = provider(
 )
 
 ParPackedInfo = provider(
-    doc = "The inputs of a packed program that its own code does not change.",
+    doc = "The inputs of a packed program that do not depend on its own code.",
     fields = {
         "bundles": "list of Files: the .parlib of each bundle, in the order of the PAR",
         "doors": "whether the program obeys the PAR_* environment variables",

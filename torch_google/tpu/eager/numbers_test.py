@@ -41,7 +41,7 @@ AT_ONCE: dict[str, Callable[[Tensor, Any], Any]] = {
     "foreach list": lambda x, n: torch._foreach_addcdiv([x, x], [x, x], [x, x], [n, n + 1]),
     "clip_grad_norm_": lambda x, n: torch.nn.utils.clip_grad_norm_([x.clone()], n),
     "rms_norm": lambda x, n: functional.rms_norm(x, (3,), eps=n),
-    # The unfused implementation, which two dimensions have in every release.
+    # 2-D inputs use the unfused implementation in every release.
     "scaled_dot_product_attention": lambda x, n: functional.scaled_dot_product_attention(
         x, x, x, scale=n
     ),

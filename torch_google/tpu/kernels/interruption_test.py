@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ctrl-C during a trace takes effect after the trace, whose program later calls use."""
+"""Ctrl-C during a trace takes effect after it, and later calls use the traced program."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def test_a_second_interruption_ends_the_block() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_an_error_of_the_block_is_the_context_of_the_interruption() -> None:
+def test_an_exception_in_the_block_becomes_the_context() -> None:
     @interruptions.delayed()
     def block() -> None:
         _interrupt()
@@ -54,7 +54,7 @@ def test_an_error_of_the_block_is_the_context_of_the_interruption() -> None:
 
 
 @pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.SIG_DFL])
-def test_a_handler_of_the_system_stays(handler: signal.Handlers) -> None:
+def test_sig_ign_and_sig_dfl_are_not_replaced(handler: signal.Handlers) -> None:
     before = signal.signal(signal.SIGINT, handler)
     try:
         with interruptions.delayed():

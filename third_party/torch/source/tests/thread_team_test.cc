@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every part of a loop runs once, whoever sleeps, forks or also uses the team.
+// Every part of a loop runs once: after threads have slept, after a fork, and
+// while the team is busy.
 #include <ATen/thread_team.h>
 #include <unistd.h>
 
@@ -29,8 +30,9 @@ bool RunsEachPart(size_t count, int threads) {
       },
       count, threads);
   return ran && std::set(ids.begin(), ids.end()).size() == count &&
-         std::all_of(&calls[0], &calls[0] + count,
-                     [](const std::atomic<int>& number) { return number == 1; });
+         std::all_of(
+             &calls[0], &calls[0] + count,
+             [](const std::atomic<int>& number) { return number == 1; });
 }
 
 void LoopsOfEverySize() {
@@ -49,8 +51,8 @@ void ThreadsThatSleep() {
       std::this_thread::sleep_for(std::chrono::microseconds(pause));
     }
   }
-  // Each thread of a team of 33 sleeps at once, because few machines have as
-  // many processors.
+  // The threads of a team of 33 sleep without polling, because few machines
+  // have as many processors.
   for (int i = 0; i < 300; ++i) {
     Expect(RunsEachPart(33, 33), "a loop on 33 threads did not run once");
   }

@@ -79,7 +79,7 @@ def test_the_number_may_change() -> None:
 
 
 def test_loops_run_in_a_team() -> None:
-    """Two threads run loops at once: one uses the team, and the other one torch's own pool."""
+    """Loops start the team's threads, and loops of two threads at once finish."""
     torch.set_num_threads(2)
     _add()
     names = {Path(f"/proc/self/task/{task}/comm").read_text().strip() for task in _tasks()}

@@ -7,7 +7,9 @@
 namespace {
 
 // 1 inside a parallel region, where at::parallel_for does not start threads.
-int MaxThreads() { return at::in_parallel_region() ? 1 : at::get_num_threads(); }
+int MaxThreads() {
+  return at::in_parallel_region() ? 1 : at::get_num_threads();
+}
 
 void Run(int count, const std::function<void(int)>& task) {
   at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {

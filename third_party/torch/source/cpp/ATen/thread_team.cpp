@@ -18,9 +18,9 @@
 namespace at::internal {
 namespace {
 
-// How often a waiting thread looks before it sleeps: 50 to 100 microseconds. A
+// The number of polls before a waiting thread sleeps: 50 to 100 microseconds. A
 // sleeping thread needs about as long to wake up, longer than most loops take.
-constexpr int kLooks = 2000;
+constexpr int kPolls = 2000;
 
 // A flag that one thread changes and another one waits for. One thread waits
 // for it to become true, and another one for it to become false.
@@ -33,9 +33,9 @@ class Flag {
     }
   }
 
-  // Waits while the flag is `value`. Sleeps after `looks` looks.
-  void WaitWhile(bool value, int looks) {
-    for (int i = 0; i < looks; ++i) {
+  // Waits while the flag is `value`: polls `polls` times, then sleeps.
+  void WaitWhile(bool value, int polls) {
+    for (int i = 0; i < polls; ++i) {
       if (value_.load(std::memory_order_acquire) != value) return;
       _mm_pause();
     }
@@ -51,8 +51,8 @@ class Flag {
 
  private:
   std::atomic<uint32_t> value_{false};
-  // The threads that wait for the two changes do not share a variable, because
-  // one may start to wait before the other one has returned.
+  // One for each value, because a thread that waits while the flag is true may
+  // start before the one that waited while it was false has returned.
   std::atomic<bool> sleeping_[2] = {};
 };
 
@@ -64,7 +64,7 @@ class Team {
     cpu_set_t processors;
     if (sched_getaffinity(0, sizeof(processors), &processors) == 0 &&
         threads > CPU_COUNT(&processors)) {
-      looks_ = 0;  // A waiting thread would delay one that works.
+      polls_ = 0;  // A waiting thread would delay one that works.
     }
     for (size_t i = 0; i < workers_.size(); ++i) {
       std::thread([this, i] { Work(i + 1); }).detach();
@@ -81,13 +81,13 @@ class Team {
     }
     if (count > 0) task(0, 0);
     for (size_t i = 1; i < count; ++i) {
-      workers_[i - 1].called.WaitWhile(true, looks_);
+      workers_[i - 1].called.WaitWhile(true, polls_);
     }
     return true;
   }
 
  private:
-  // Aligned, so that threads that wait do not slow each other down.
+  // One cache line for each worker, to avoid false sharing.
   struct alignas(64) Worker {
     Flag called;
     const Task* task = nullptr;
@@ -97,14 +97,14 @@ class Team {
     pthread_setname_np(pthread_self(), "PTThreadTeam");
     Worker& self = workers_[index - 1];
     while (true) {
-      self.called.WaitWhile(false, looks_);
+      self.called.WaitWhile(false, polls_);
       (*self.task)(static_cast<int>(index), index);
       self.called.Set(false);
     }
   }
 
   std::vector<Worker> workers_;
-  int looks_ = kLooks;
+  int polls_ = kPolls;
   std::mutex busy_;
 };
 
@@ -121,8 +121,8 @@ std::atomic<Teams*> teams{new Teams};
 
 bool RunInTeam(const Task& task, size_t count, int threads) {
   if (count > static_cast<size_t>(threads)) return false;
-  // A forked process has none of the threads, and another thread may have held
-  // a lock.
+  // A forked process starts with no teams: it has none of their threads, and
+  // their locks may be held.
   static const int handler =
       pthread_atfork(nullptr, nullptr, [] { teams = new Teams; });
   if (handler != 0) return false;
