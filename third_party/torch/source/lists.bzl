@@ -208,6 +208,10 @@ ALONE = [
     "torch/csrc/Module.cpp",
 ]
 
+# The file of `aten` whose constructors run before all others: they register the classes of packed
+# weights, which operators in other files take as arguments.
+ATEN_FIRST = ["aten/src/ATen/native/quantized/library.cpp"]
+
 # Files of `torch` whose constructors run before all others. TorchScript tries overloads in the
 # order of registration, and the dispatcher's operators must precede TorchScript's own.
 FIRST = ["torch/csrc/jit/runtime/register_c10_ops.cpp"]
