@@ -78,5 +78,5 @@ def test_annotations_cover_only_packages_of_this_lock() -> None:
 
 
 def test_a_release_without_a_series_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(WheelError, match=r"--tag v9.0: no patches/torch/v9.0/base.json. Carry"):
+    with pytest.raises(WheelError, match=r"--tag v9.0: no patches/torch/v9.0/base.json. Import"):
         update.release("v9.0", tmp_path)
