@@ -21,7 +21,6 @@ _MADE = {
     "onednn": False,
     "capability": "AVX2",
     "threads_by": "native thread pool",
-    "show": "PyTorch built with",
 }
 
 
