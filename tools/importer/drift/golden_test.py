@@ -157,6 +157,7 @@ _OF_SOURCES = {
         "opcode-tables-of-a-static-python.patch": Outcome.NOT_APPLICABLE,
         "process-groups-without-the-gil.patch": Outcome.NOT_APPLICABLE,
         "rpc-only-with-tensorpipe.patch": Outcome.NOT_APPLICABLE,
+        "run-parallel-loops-on-threads-that-wait-without.patch": Outcome.NOT_APPLICABLE,
         "threads-after-fork.patch": Outcome.NOT_APPLICABLE,
         "threads-of-products.patch": Outcome.NOT_APPLICABLE,
     },
