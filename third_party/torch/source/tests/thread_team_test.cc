@@ -2,6 +2,7 @@
 // Every part of a loop runs once: after threads have slept, after a fork, and
 // while the team is busy.
 #include <ATen/thread_team.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -98,6 +99,17 @@ void AForkedProcess() {
   Expect(ended.signal == 0, "a forked process did not run its loops");
 }
 
+void TooFewThreads() {
+  const Ended ended = InChild([] {
+    // Too little for the stacks of 64 threads.
+    const rlimit limit = {256 << 20, 256 << 20};
+    if (setrlimit(RLIMIT_AS, &limit) != 0) abort();
+    alarm(60);
+    if (!RunsEachPart(2, 64) || RunsEachPart(64, 64)) abort();
+  });
+  Expect(ended.signal == 0, "a team without all its threads failed");
+}
+
 }  // namespace
 
 int main() {
@@ -105,5 +117,6 @@ int main() {
   ThreadsThatSleep();
   ALoopOfAnotherThread();
   AForkedProcess();
+  TooFewThreads();
   return failures;
 }

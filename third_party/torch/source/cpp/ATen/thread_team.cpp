@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -66,14 +67,18 @@ class Team {
         threads > CPU_COUNT(&processors)) {
       polls_ = 0;  // A waiting thread would delay one that works.
     }
-    for (size_t i = 0; i < workers_.size(); ++i) {
-      std::thread([this, i] { Work(i + 1); }).detach();
+    try {
+      for (; started_ < workers_.size(); ++started_) {
+        std::thread([this, i = started_ + 1] { Work(i); }).detach();
+      }
+    } catch (const std::system_error&) {
+      // The system allows no more threads. Run() refuses larger loops.
     }
   }
 
   bool Run(const Task& task, size_t count) {
     std::unique_lock<std::mutex> lock(busy_, std::try_to_lock);
-    if (!lock || count > workers_.size() + 1) return false;
+    if (!lock || count > started_ + 1) return false;
     for (size_t i = 1; i < count; ++i) {
       Worker& worker = workers_[i - 1];
       worker.task = &task;
@@ -104,6 +109,7 @@ class Team {
   }
 
   std::vector<Worker> workers_;
+  size_t started_ = 0;  // the number of workers that have a thread
   int polls_ = kPolls;
   std::mutex busy_;
 };

@@ -14,7 +14,8 @@ namespace at::internal {
 // returned. `task` must not throw.
 //
 // Returns false and calls nothing if another thread is running a loop on the
-// team, or if `count` is greater than `threads`.
+// team, if `count` is greater than `threads`, or if the system did not allow
+// enough threads.
 bool RunInTeam(const std::function<void(int, size_t)>& task, size_t count,
                int threads);
 
