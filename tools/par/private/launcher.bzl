@@ -3,6 +3,7 @@
 
 load("@rules_cc//cc:defs.bzl", "cc_binary")
 load(":bundle.bzl", "par_wheel")
+load(":function_symbols.bzl", "function_symbols")
 load(":licences.bzl", "licence_directory")
 load(":static_extension.bzl", "static_extension_exports", "static_extension_table")
 
@@ -36,8 +37,9 @@ def par_launcher(name, static_extensions = [], base = [BASE_EXTENSIONS], visibil
         exports = name + ".exports"
     else:
         table = Label("//tools/par/launcher:no_static_extensions.c")
+    linked = name + ".linked"
     cc_binary(
-        name = name,
+        name = linked,
         srcs = [table],
         copts = ["-O2"],
         additional_linker_inputs = [exports],
@@ -48,13 +50,19 @@ def par_launcher(name, static_extensions = [], base = [BASE_EXTENSIONS], visibil
             "-Wl,--strip-debug",
         ],
         linkstatic = True,
-        visibility = visibility,
+        visibility = ["//visibility:private"],
         deps = [Label("//tools/par/launcher:core")] + static_extensions,
+        **kwargs
+    )
+    function_symbols(
+        name = name,
+        linked = linked,
+        visibility = visibility,
         **kwargs
     )
     licence_directory(
         name = name + ".licence_files",
-        linked = [name],
+        linked = [linked],
         runtime = [Label("//third_party/cc_runtime:licences")],
         **kwargs
     )
