@@ -41,8 +41,18 @@ def main(arguments: list[str]) -> int:
             shown = "" if ratio is None else f"{ratio:.2f}"
             print(
                 f"| {peer} | {cost.mean * 1e3:.1f} | {shown} | {cost.programs:.1f} "
-                f"| {cost.first:.1f} | {_note(cost, baseline)} |",
+                f"| {cost.first:.2f} | {_note(cost, baseline)} |",
                 flush=True,
+            )
+            figures.append(
+                results.Figure(
+                    case=f"{stream}, the first step of the process",
+                    subject=peer,
+                    threads=1,
+                    runs=1,
+                    cpu_seconds=cost.first,
+                    wall_seconds=cost.first_wall,
+                )
             )
             figures.append(
                 results.Figure(
@@ -67,10 +77,12 @@ def main(arguments: list[str]) -> int:
 class _Cost:
     """The CPU seconds of the first step, and the mean and median of those after the warm-up.
 
-    `programs` is the number of programs that were compiled per step after the warm-up.
+    `first_wall` is the wall time of the first step. `programs` is the number of programs that were
+    compiled per step after the warm-up.
     """
 
     first: float
+    first_wall: float
     mean: float
     median: float
     programs: float
@@ -116,6 +128,7 @@ def _measure(
     return {
         peer: _Cost(
             answers[peer][0]["cpu"],
+            answers[peer][0]["wall"],
             statistics.fmean(answer["cpu"] for answer in answers[peer][_WARM:]),
             statistics.median(answer["cpu"] for answer in answers[peer][_WARM:]),
             (answers[peer][-1]["programs"] - answers[peer][_WARM - 1]["programs"]) / steps,
