@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every part of a loop runs once: after threads have slept, after a fork, and
-// while the team is busy.
+// Every part of a loop runs once: after threads have slept, after a fork, while
+// the team is busy, and after threads could not be started.
 #include <ATen/thread_team.h>
+#include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -10,11 +11,28 @@
 #include <chrono>
 #include <cstdlib>
 #include <memory>
+#include <new>
 #include <set>
 #include <thread>
 #include <vector>
 
 #include "expect.h"
+
+namespace {
+
+// The number of allocations until one fails, or -1 if none will fail.
+std::atomic<int> allocations{-1};
+
+}  // namespace
+
+void* operator new(size_t size) {
+  if (allocations >= 0 && allocations-- == 0) throw std::bad_alloc();
+  if (void* memory = malloc(size)) return memory;
+  throw std::bad_alloc();
+}
+
+void operator delete(void* memory) noexcept { free(memory); }
+void operator delete(void* memory, size_t) noexcept { free(memory); }
 
 namespace {
 
@@ -99,6 +117,53 @@ void AForkedProcess() {
   Expect(ended.signal == 0, "a forked process did not run its loops");
 }
 
+// Must run before any loop of this process.
+void AForkDuringTheFirstLoop() {
+  const Ended ended = InChild([] {
+    static std::atomic<bool> forking{false};
+    // While this handler runs, pthread_atfork() blocks in other threads.
+    pthread_atfork(
+        [] {
+          forking = true;
+          usleep(100'000);
+        },
+        nullptr, nullptr);
+    std::thread other([] {
+      while (!forking) std::this_thread::yield();
+      if (!RunsEachPart(2, 2)) abort();
+    });
+    const Ended forked = InChild([] {
+      alarm(60);
+      if (!RunsEachPart(2, 2)) abort();
+    });
+    other.join();
+    if (forked.signal != 0) abort();
+  });
+  Expect(ended.signal == 0, "a process forked during a loop ran no loop");
+}
+
+void TooLittleMemory() {
+  int failed = 0;
+  for (int number = 0; number < 12; ++number) {
+    const Ended ended = InChild([number] {
+      alarm(60);
+      allocations = number;
+      try {
+        RunInTeam([](int, size_t) {}, 1, 8);
+      } catch (const std::bad_alloc&) {
+      }
+      allocations = -1;
+      for (int i = 0; i < 2000; ++i) {
+        if (!RunsEachPart(2, 2)) abort();
+        // The team has fewer threads if the allocation for one has failed.
+        RunsEachPart(8, 8);
+      }
+    });
+    failed += ended.signal != 0;
+  }
+  Expect(failed == 0, "loops failed after an allocation had failed");
+}
+
 void TooFewThreads() {
   const Ended ended = InChild([] {
     // Too little for the stacks of 64 threads.
@@ -113,10 +178,12 @@ void TooFewThreads() {
 }  // namespace
 
 int main() {
+  AForkDuringTheFirstLoop();
   LoopsOfEverySize();
   ThreadsThatSleep();
   ALoopOfAnotherThread();
   AForkedProcess();
   TooFewThreads();
+  TooLittleMemory();
   return failures;
 }

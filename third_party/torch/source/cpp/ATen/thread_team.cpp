@@ -9,10 +9,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -71,8 +71,9 @@ class Team {
       for (; started_ < workers_.size(); ++started_) {
         std::thread([this, i = started_ + 1] { Work(i); }).detach();
       }
-    } catch (const std::system_error&) {
-      // The system allows no more threads. Run() refuses larger loops.
+    } catch (const std::exception&) {
+      // There is not enough memory, or the system allows no more threads. Run()
+      // refuses larger loops. The team remains, because its threads use it.
     }
   }
 
@@ -123,15 +124,17 @@ struct Teams {
 
 std::atomic<Teams*> teams{new Teams};
 
+// A forked process starts with no teams: it has none of their threads, and
+// their locks may be held. Registered before any loop: a thread that registered
+// a handler during a fork would wait for the lock of the handlers, and the new
+// process would wait for that thread.
+const int fork_handler =
+    pthread_atfork(nullptr, nullptr, [] { teams = new Teams; });
+
 }  // namespace
 
 bool RunInTeam(const Task& task, size_t count, int threads) {
-  if (count > static_cast<size_t>(threads)) return false;
-  // A forked process starts with no teams: it has none of their threads, and
-  // their locks may be held.
-  static const int handler =
-      pthread_atfork(nullptr, nullptr, [] { teams = new Teams; });
-  if (handler != 0) return false;
+  if (count > static_cast<size_t>(threads) || fork_handler != 0) return false;
   Team* team;
   {
     Teams& all = *teams.load();
