@@ -9,6 +9,7 @@ may share, then raise RecursionError.
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,44 +19,65 @@ from typing import Any
 
 @contextmanager
 def delayed() -> Iterator[None]:
-    """Handle Ctrl-C at the end of the block, in the main thread. A second one is handled at once.
+    """Handle Ctrl-C at the end of the block, in the main thread. A second one ends the delay.
 
     Has no effect in other threads, where Python runs no signal handlers, and if the program ignores
     Ctrl-C or is ended by it.
     """
     handler = signal.getsignal(signal.SIGINT)
     in_main_thread = threading.current_thread() is threading.main_thread()
-    if not in_main_thread or not callable(handler) or isinstance(handler, _Delay):
+    is_delayed = isinstance(handler, _Delay) and handler.is_active
+    if not in_main_thread or not callable(handler) or is_delayed:
         yield
         return
     delay = _Delay(handler)
-    signal.signal(signal.SIGINT, delay)
     try:
+        signal.signal(signal.SIGINT, delay)
         yield
     finally:
         delay.end()
 
 
 class _Delay:
-    """A handler that notes the first signal, and lets the replaced handler handle the next one."""
+    """A handler that notes the first signal. At the second, the replaced handler handles both.
+
+    Once it is inactive, the replaced handler handles all signals. It may remain installed: code in
+    the block can store it as the previous handler, and install it again after the block.
+    """
 
     def __init__(self, replaced: Any) -> None:
+        self.is_active = True
         self._replaced = replaced
-        self._noted = False
+        self._is_noted = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        if not self._noted:
-            self._noted = True
-            return
-        self._noted = False
-        signal.signal(number, self._replaced)
-        self._replaced(number, frame)
+        if not self.is_active:
+            self._replaced(number, frame)
+        elif not self._is_noted:
+            self._is_noted = True
+        else:
+            self.end(frame)
+            _handle(frame)
 
-    def end(self) -> None:
+    def end(self, frame: FrameType | None = None) -> None:
         """Restore the replaced handler, and let it handle a signal that was noted."""
+        self.is_active = False
         current: object = signal.getsignal(signal.SIGINT)
         if current is self:
             signal.signal(signal.SIGINT, self._replaced)
-        if self._noted:
-            self._noted = False
-            signal.raise_signal(signal.SIGINT)
+        if self._is_noted:
+            self._is_noted = False
+            _handle(frame or sys._getframe())
+
+
+def _handle(frame: FrameType | None) -> None:
+    """Let the current handler handle a signal.
+
+    raise_signal() would also report the signal to signal.set_wakeup_fd() again. An event loop would
+    then see two signals.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    if callable(handler):
+        handler(signal.SIGINT, frame)
+    else:
+        signal.raise_signal(signal.SIGINT)
