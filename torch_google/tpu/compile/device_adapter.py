@@ -16,6 +16,7 @@ import torch
 from torch._ops import OpOverload
 
 from torch_google.tpu.program import compile_safely, constant, tensor_of
+from torch_google.tpu.runtime import interruptions
 from torch_google.tpu.shardings import ONE_DEVICE, Placement
 
 
@@ -307,9 +308,11 @@ class _CpuProgram:
         donation: Any,
     ) -> Sequence[Any]:
         outputs = self.executable(*inputs)
-        for tensor, array in zip(tensors, outputs, strict=False):
-            if tensor is not None:
-                self.adapter.store(tensor, array)
+        # If Ctrl-C took effect between two stores, only some tensors would have new values.
+        with interruptions.delayed():
+            for tensor, array in zip(tensors, outputs, strict=False):
+                if tensor is not None:
+                    self.adapter.store(tensor, array)
         return outputs
 
 

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from torch_google.tpu import _C
+from torch_google.tpu.compile.device_adapter import CpuAdapter
 from torch_google.tpu.torch_hooks.compile_adapter import TpuAdapter
 
 _SIZE = 4096  # large enough that XLA reuses a donated buffer
@@ -139,6 +140,57 @@ def test_an_interruption_during_a_run_keeps_the_new_values(
         step(x)
     assert not actions
     assert x.tolist() == [1.0] * _SIZE
+
+
+@pytest.fixture
+def _ctrl_c() -> Iterator[None]:
+    """Make SIGINT raise KeyboardInterrupt. A shell's background jobs ignore SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_ctrl_c")
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_ctrl_c_during_a_run_keeps_new_values_on_the_cpu(
+    dynamic: bool, actions: list[Callable[[], object]]
+) -> None:
+    """An optimizer's parameters may be on the device, and its numbers of steps on the CPU."""
+
+    def both(x: torch.Tensor, steps: torch.Tensor) -> None:
+        x.add_(1)
+        steps.add_(1)
+
+    step = torch.compile(both, backend="tpu", dynamic=dynamic)
+    x, steps = torch.zeros(_SIZE, device="tpu"), torch.zeros(_SIZE)
+    actions.append(lambda: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        step(x, steps)
+    assert not actions
+    assert (x[0].item(), steps[0].item()) == (1.0, 1.0)
+
+
+@pytest.mark.usefixtures("_ctrl_c")
+def test_ctrl_c_during_a_run_on_the_cpu_keeps_all_new_values(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def both(x: torch.Tensor, y: torch.Tensor) -> None:
+        x.add_(1)
+        y.add_(1)
+
+    step = torch.compile(both, backend="tpu")
+    x, y = torch.zeros(_SIZE), torch.zeros(_SIZE)
+    store = CpuAdapter.store
+
+    def interrupt_once(*args: Any) -> None:
+        store(*args)
+        monkeypatch.undo()
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(CpuAdapter, "store", interrupt_once)
+    with pytest.raises(KeyboardInterrupt):
+        step(x, y)
+    assert (x[0].item(), y[0].item()) == (1.0, 1.0)
 
 
 @pytest.mark.usefixtures("_alarm")

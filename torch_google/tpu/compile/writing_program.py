@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import jax
 
 from torch_google.tpu.compile.device_adapter import DeviceAdapter
 from torch_google.tpu.compile.graph_signature import GraphSignature
+from torch_google.tpu.runtime import interruptions
 
 
 class WritingProgram:
@@ -48,7 +50,10 @@ class WritingProgram:
         # Check for enough free memory first: if the program failed later, its random state and
         # donated arguments would be lost.
         adapter.check_room(self._signature.device, self._needs)
-        with adapter.donate(args, arrays, self._donated) as donation:
+        # Python code stores the other adapters' values. If a signal handler raised an exception
+        # before the last one, only some arguments would have new values.
+        delay = interruptions.delayed() if self._others else nullcontext()
+        with delay, adapter.donate(args, arrays, self._donated) as donation:
             given = inputs()
             own = [None if index is None else args[index] for index in self._own]
             try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delay Ctrl-C while JAX traces a program.
+"""Delay Ctrl-C while JAX traces a program, or while Python code stores several new values.
 
 JAX marks a cached function as running while it computes a value. If a signal handler raises an
 exception at the wrong moment, the mark remains. Later calls of that function, which other programs
