@@ -67,8 +67,12 @@ def bill_of_materials(
     Descriptions come from the workspace's bill of materials, or else from a package's metadata.
     """
     known = {package["SPDXID"]: package for package in workspace["packages"]}
+    # Several releases of torch have a row, and each may need other versions of the same packages.
     # Exclude Bazel modules, which are build tools and not part of an image.
-    identities = {_slug(p["name"]): i for i, p in known.items() if "-bazel-" not in i}
+    rows_by_name: dict[str, list[dict[str, Any]]] = {}
+    for identity, package in known.items():
+        if "-bazel-" not in identity:
+            rows_by_name.setdefault(_slug(package["name"]), []).append(package)
     packages: dict[str, dict[str, Any]] = {}
     for one in contents:
         for project in one.projects:
@@ -76,12 +80,15 @@ def bill_of_materials(
             packages[identity] = known.get(identity) or _package(identity, project)
         for distribution, (version, licence) in one.distributions.items():
             slug = _slug(distribution)
-            identity = identities.get(slug, f"SPDXRef-pypi-{slug}")
-            package = known.get(identity)
-            if package is None or package["versionInfo"] != version:
+            described = rows_by_name.get(slug, [])
+            same_version = [row for row in described if row["versionInfo"] == version]
+            if same_version:
+                package = same_version[0]
+            else:
+                identity = described[-1]["SPDXID"] if described else f"SPDXRef-pypi-{slug}"
                 purl = f"pkg:pypi/{slug}@{version}"
                 package = _package(identity, distribution, version, licence, purl)
-            packages[identity] = package
+            packages[package["SPDXID"]] = package
     if with_libc:
         purl = _libc_purl(workspace)
         version = purl.removeprefix(_LIBC).partition("?")[0].replace("%2B", "+")

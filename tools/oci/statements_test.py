@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tools.oci import layout, statements
+from tools.oci.descriptor import MANIFEST, Descriptor
 from tools.oci.testing.reader import Image, read_blob, read_image
 
 _TESTING = Path(__file__).parent / "testing"
@@ -77,6 +79,37 @@ def test_the_bill_of_materials(image: Image) -> None:
     }
     assert contained == identities - {"SPDXRef-image"}
     assert len(identities) == len(bill["packages"])
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "identity"),
+    [
+        ("torch", "2.0+cpu", "SPDXRef-vendored-torch"),
+        ("torch", "3.0", "SPDXRef-variant-torch-newer"),
+        ("A_b", "1", "SPDXRef-pypi-a-b"),
+        ("A_b", "2", "SPDXRef-pypi-torch-newer-a-b"),
+    ],
+)
+def test_the_bill_describes_the_version_in_the_program(
+    name: str, version: str, identity: str
+) -> None:
+    """Two releases of torch have rows, and need different versions of a package."""
+    rows = [
+        {"SPDXID": "SPDXRef-variant-torch-newer", "name": "torch", "versionInfo": "3.0"},
+        {"SPDXID": "SPDXRef-vendored-torch", "name": "torch", "versionInfo": "2.0+cpu"},
+        {"SPDXID": "SPDXRef-pypi-a-b", "name": "a-b", "versionInfo": "1"},
+        {"SPDXID": "SPDXRef-pypi-torch-newer-a-b", "name": "a-b", "versionInfo": "2"},
+    ]
+    bill = statements.bill_of_materials(
+        layout.Image(Descriptor.of(MANIFEST, b""), {}, {}),
+        "image",
+        [statements.Contents({name: (version, "MIT")}, frozenset(), "0")],
+        {"creationInfo": {}, "packages": rows},
+        with_libc=False,
+    )
+    (row,) = [row for row in bill["packages"] if row["SPDXID"] != "SPDXRef-image"]
+    assert row["SPDXID"] == identity
+    assert row in rows
 
 
 def test_the_provenance(image: Image) -> None:
