@@ -14,12 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from tools.oci import build, finished
+from tools.oci import build, finished, program
 from tools.oci.image import Settings, build_image
 from tools.oci.layer import Entry, Layer, write_layer
 from tools.oci.layout import Layout, LayoutError
 from tools.oci.testing.reader import File, read_image
 from tools.oci.testing.small_image import BUNDLES, LAUNCHER, small_base, small_image, small_par
+from tools.par.compiler.parts import Part
 
 _TESTING = Path(__file__).parent / "testing"
 _SOURCE = "import sys\nprint('hello', sys.argv[1:])\n"
@@ -150,6 +151,23 @@ def test_programs_of_one_name_are_refused(tmp_path: Path) -> None:
     base = small_base(tmp_path / "below")
     with pytest.raises(ValueError, match=r"two programs have the same name \(same\.par, same\.par"):
         build_image(tmp_path / "image", pars=pars, base=base, settings=Settings(tag="latest"))
+
+
+def test_a_package_may_have_the_name_of_a_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The launcher joins the parts in the order of the PAR."""
+    names = ["launcher", "stdlib", "libraries", "numpy", "libraries", "program"]
+    cut = [Part(name, f"{name} {index}\n".encode()) for index, name in enumerate(names)]
+    monkeypatch.setattr("tools.par.compiler.parts.cut", lambda *_: cut)
+    path = tmp_path / "a.par"
+    path.write_bytes(b"x")
+    *_, (title, own) = program.layers([program.linked(path)])
+    assert title == "programs"
+    (rows,) = [entry.data or b"" for entry in own if entry.path.endswith(".par_parts")]
+    files = [line.split()[1].decode() for line in bytes(rows).splitlines()[1:]]
+    expected = [f"parts/{part.name}-{part.digest[:16]}" for part in cut[1:-1]]
+    assert files == [*expected, "a.par.program"]
 
 
 def test_an_image_can_be_the_base(tmp_path: Path) -> None:

@@ -51,9 +51,9 @@ def linked(path: Path) -> Program:
     Raises ValueError if the file is not a PAR.
     """
     launcher, *bundles, code = parts.cut(_mapped(path), path)
-    libraries = [part for part in bundles if part.name == parts.LIBRARIES]
-    bundles = [part for part in bundles if part.name != parts.LIBRARIES]
-    return Program(path.name, launcher, bundles, [*libraries, code])
+    # The libraries are the last part before the program's. A package may have the same name.
+    first = len(bundles) - 1 if bundles and bundles[-1].name == parts.LIBRARIES else len(bundles)
+    return Program(path.name, launcher, bundles[:first], [*bundles[first:], code])
 
 
 def unlinked(name: str, launcher: Path, bundles: list[Path], *, doors: bool) -> Program:
