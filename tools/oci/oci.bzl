@@ -93,7 +93,7 @@ def _image_impl(ctx):
         ))
     base = ctx.files.base[0]
     layers = _compressed_layers(ctx)
-    materials = [ctx.file._lock, ctx.file._torch]
+    materials = ctx.files._locks + [ctx.file._torch]
     arguments = ctx.actions.args()
     arguments.add("image")
     arguments.add(layout.path, format = "--output=%s")
@@ -146,12 +146,15 @@ _image = rule(
             allow_single_file = True,
         ),
         "_builder": _BUILDER,
-        "_lock": attr.label(
-            default = Label("//third_party/pypi:lock.json"),
-            allow_single_file = True,
+        "_locks": attr.label_list(
+            default = [
+                Label("//third_party/pypi:lock.json"),
+                Label("//third_party/torch:selected_lock"),
+            ],
+            allow_files = True,
         ),
         "_torch": attr.label(
-            default = Label("//third_party/torch:pin.json"),
+            default = Label("//third_party/torch:selected_pin"),
             allow_single_file = True,
         ),
     },

@@ -213,7 +213,7 @@ _dist_info = rule(
             allow_single_file = True,
         ),
         _torch = attr.label(
-            default = Label("//third_party/torch:pin.json"),
+            default = Label("//third_party/torch:selected_pin"),
             allow_single_file = True,
         ),
     ),
