@@ -110,7 +110,9 @@ def publish(
         changes = transaction.publish(last=result.last, clears=SESSION_FILES)
     for line in change_lines(changes):
         report.say(line)
-    if result.pinned:
+    if not changes:
+        report.say(f"nothing to do: {edit.name} in {edit.label} would stay as it is")
+    elif result.pinned:
         report.say(f"the build's tree is now {result.pinned}")
     outcome = "published" if changes else "nothing to do"
     report.result(_data(context, edit, carried, outcome, changes, result.pinned))

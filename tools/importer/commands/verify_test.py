@@ -94,6 +94,8 @@ def test_a_series_changed_by_hand_is_taken_as_it_lies(
     sample: SampleWheel, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _run(sample, "refresh", "--base") == 4
+    text = "nothing to do: base.json in v1.0 would stay as it is\n"
+    assert capsys.readouterr().out == text
     patch = sample.patches / "say-new.patch"
     patch.write_text(patch.read_text().replace("'new'", "'newer'"))
     assert _run(sample, "verify") == 1
