@@ -44,6 +44,7 @@ def test_annotations_name_packages_of_the_lock_and_say_why() -> None:
             "environment",
             "files",
             "hot",
+            "overlay",
             "toolkit",
             "why",
             "zip_safe",

@@ -5,7 +5,15 @@ Every module may add locks. All are merged, so a build has one version of a pack
 `replace`, an imported project replaces a locked wheel.
 """
 
-load(":merge.bzl", "check_requirements", "file_name", "merge_annotations", "merge_locks", "replaced_wheels")
+load(
+    ":merge.bzl",
+    "check_requirements",
+    "file_name",
+    "merge_annotations",
+    "merge_locks",
+    "replaced_wheels",
+    "with_canonical_labels",
+)
 load(":repositories.bzl", "hub_repository", "locked_wheel", "wheel_repository_name")
 
 _TORCH_PIN = Label("//third_party/torch:pin.json")
@@ -43,7 +51,10 @@ def _annotations(mctx, tags, packages):
     # these locks.
     annotations, error = merge_annotations(
         {
-            _name(tag.annotations): (json.decode(mctx.read(tag.annotations)), is_root)
+            _name(tag.annotations): (
+                with_canonical_labels(json.decode(mctx.read(tag.annotations)), tag.annotations.workspace_name),
+                is_root,
+            )
             for tag, is_root in tags
             if tag.annotations
         },

@@ -82,6 +82,21 @@ def merge_locks(locks, torch_version):
             return None, error
     return packages, None
 
+def with_canonical_labels(annotations, repository):
+    """Make labels in annotations independent of the repository that reads them.
+
+    Args:
+      annotations: decoded annotations, with labels such as `//third_party/torchvision:overlay`.
+      repository: canonical name of the repository that has them; empty for the root module.
+
+    Returns:
+      The annotations, with labels such as `@@other~//third_party/torchvision:overlay`.
+    """
+    return {
+        key: dict(row, overlay = "@@%s%s" % (repository, row["overlay"])) if "overlay" in row else row
+        for key, row in annotations.items()
+    }
+
 def merge_annotations(files, packages):
     """Merge annotations.
 

@@ -20,6 +20,7 @@ file_name: Callable[..., str] = _NAMESPACE["file_name"]
 merge_annotations: Callable[..., tuple[Any, str | None]] = _NAMESPACE["merge_annotations"]
 merge_locks: Callable[..., tuple[Any, str | None]] = _NAMESPACE["merge_locks"]
 replaced_wheels: Callable[..., tuple[Any, str | None]] = _NAMESPACE["replaced_wheels"]
+with_canonical_labels: Callable[..., dict[str, Any]] = _NAMESPACE["with_canonical_labels"]
 
 _OURS = "@torch_google//third_party/pypi:lock.json"
 _YOURS = "//deps:mine.lock.json"
@@ -121,6 +122,15 @@ def test_annotations_of_an_unknown_package_are_refused_in_the_root_module_only()
     _, error = merge_annotations(files, {})
     assert re.match("f: 'a' is in no lock", error or "")
     assert merge_annotations({"f": (files["f"][0], False)}, {}) == ({}, None)
+
+
+def test_a_label_in_annotations_means_a_target_of_their_own_repository() -> None:
+    rows = {"a": {"overlay": "//lib:overlay", "why": "."}, "b": {"why": "."}}
+    assert with_canonical_labels(rows, "other~") == {
+        "a": {"overlay": "@@other~//lib:overlay", "why": "."},
+        "b": {"why": "."},
+    }
+    assert with_canonical_labels(rows, "")["a"]["overlay"] == "@@//lib:overlay"
 
 
 def test_two_annotations_of_a_package_must_agree() -> None:

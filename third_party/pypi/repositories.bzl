@@ -14,6 +14,7 @@ wheel_targets(
     files = {files},
     cold = {cold},
     environment = {environment},
+    overlay = {overlay},
     toolkit = {toolkit},
 )
 """
@@ -48,6 +49,7 @@ def locked_wheel(*, name, package, annotation, replaced):
         filename = package["filename"],
         files = annotation.get("files", {}),
         lock = package["lock"],
+        overlay = annotation.get("overlay"),
         replaced = {each: replaced[each] for each in package["requires"] if each in replaced},
         requires = package["requires"],
         sha256 = package["sha256"],
@@ -81,6 +83,7 @@ def _wheel_repository_impl(rctx):
         files = repr(rctx.attr.files),
         cold = repr([] if rctx.attr.hot else ["."]),
         environment = repr(rctx.attr.environment),
+        overlay = repr(str(rctx.attr.overlay) if rctx.attr.overlay else None),
         toolkit = repr(rctx.attr.toolkit),
     ))
 
@@ -94,6 +97,7 @@ wheel_repository = repository_rule(
         "files": attr.string_dict(doc = "Target name -> path in the wheel."),
         "hot": attr.bool(doc = "Store its code uncompressed, to map it at the start of programs."),
         "lock": attr.string(doc = "The lock that pins it, for messages.", mandatory = True),
+        "overlay": attr.label(doc = "A wheel_overlay with changes to its files."),
         "replaced": attr.string_dict(doc = "Normalized name of a required wheel -> label in its place."),
         "requires": attr.string_list(doc = "Normalized names of the wheels that it requires."),
         "sha256": attr.string(mandatory = True),

@@ -2,6 +2,7 @@
 """The targets of an unpacked wheel, which are the same for every wheel."""
 
 load("//tools/par:par.bzl", "par_wheel")
+load(":wheel_overlay.bzl", "overlaid_site")
 
 _SOURCES = ["*.py", "*.pyi"]
 _NATIVES = ["*.so", "*.so.*"]
@@ -31,6 +32,7 @@ def wheel_targets(
         environment = {},
         info = None,
         kernels = False,
+        overlay = None,
         toolkit = ""):
     """Declares `:wheel` and one filegroup for each kind of file under `site/`.
 
@@ -45,11 +47,19 @@ def wheel_targets(
       environment: variables for its native libraries (see par_wheel).
       info: a JSON file with the wheel's origin, for PAR_INFO.
       kernels: whether its libraries consist of kernels for GPUs (see par_wheel).
+      overlay: a wheel_overlay with changes to its files, for programs only; see README.md.
       toolkit: the toolkit that it is a part of (see par_wheel).
     """
+    if overlay:
+        overlaid_site(
+            name = "overlaid",
+            overlay = overlay,
+            site = "site",
+            visibility = ["//visibility:private"],
+        )
     par_wheel(
         name = "wheel",
-        site = "site",
+        site = "overlaid" if overlay else "site",
         distribution = distribution,
         version = version,
         deps = deps,
