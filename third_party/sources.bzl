@@ -234,6 +234,18 @@ _SOURCES = {
         sha256 = "7c23eb51409315738c930a222cf7cd41518ae5823c41e60a81b93a07070ef22a",
         strip_prefix = "sqlite-amalgamation-3400000",
     ),
+    # Debian's tarball is GitHub's archive of the tag: its pax header names the tag's commit,
+    # 7af698794eded568735f9519593603c1ec889eba. Other distributions pin the same hash.
+    "torchvision": dict(
+        licences = ["LICENSE"],
+        debian_package = "pytorch-vision",
+        debian_file = "pytorch-vision_0.21.0.orig.tar.gz",
+        debian_sha256 = "0a4a967bbb7f9810f792cd0289a07fb98c8fb5d1303fae8b63e3a6b05d720058",
+        debian_strip_prefix = "vision-0.21.0",
+        urls = ["https://github.com/pytorch/vision/archive/refs/tags/v0.21.0.tar.gz"],
+        sha256 = "0a4a967bbb7f9810f792cd0289a07fb98c8fb5d1303fae8b63e3a6b05d720058",
+        strip_prefix = "vision-0.21.0",
+    ),
     "xz": dict(
         licences = ["COPYING"],
         debian_package = "xz-utils",

@@ -31,6 +31,7 @@ _NOT_LINKED = {
     **dict.fromkeys(
         ["accelerate", "ignite", "torch", "torchinfo"], "Python packages that this program lacks"
     ),
+    "torchvision": "compiled into the library of its wheel, which this program lacks",
 }
 # A phrase from each project's licence, to detect an empty file or another project's licence.
 _PHRASES = {
