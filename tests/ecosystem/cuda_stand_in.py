@@ -40,8 +40,12 @@ def load() -> None:
     spec = importlib.util.find_spec("torchvision")
     if spec is None or spec.origin is None:
         return
-    directory = Path(spec.origin).parents[1] / _DIRECTORY
-    for library in sorted(directory.glob("*.so*")):
+    load_from(Path(spec.origin).parents[1])
+
+
+def load_from(site: Path) -> None:
+    """Load the stubs that `build` has compiled for `site` into this process."""
+    for library in sorted((site / _DIRECTORY).glob("*.so*")):
         ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """torchvision's operators match definitions in plain torch that visit one bin or pixel at a time.
 
-torchvision is not in the lock file, so this file defines its operators. tests/ecosystem compares
-the lowerings with torchvision itself.
+This file defines the operators, so that the device's tests do not compile torchvision's.
+tests/ecosystem compares the lowerings with torchvision itself.
 """
 
 from __future__ import annotations
