@@ -18,7 +18,8 @@ def _names(data: bytes) -> tuple[set[str], set[str]]:
     sections = [struct.unpack_from("<2L4Q2L2Q", data, table + i * size) for i in range(count)]
     (symtab,) = (section for section in sections if section[1] == _SYMTAB)
     strings = sections[symtab[6]][4]
-    code, others = set(), set()
+    code: set[str] = set()
+    others: set[str] = set()
     for offset, _, _, section, _, _ in struct.iter_unpack(
         "<L2BH2Q", data[symtab[4] : symtab[4] + symtab[5]]
     ):
