@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 FILE = Path(__file__).with_name("results.json")
@@ -51,7 +52,7 @@ class Row:
         return self.library, self.case, self.mode
 
 
-def read(file: Path = FILE) -> list[Row]:
+def read(file: Path | Traversable = FILE) -> list[Row]:
     """Read the rows. Raises ValueError if the file is malformed."""
     document = json.loads(file.read_text(encoding="utf-8"))
     try:

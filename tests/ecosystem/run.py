@@ -14,21 +14,15 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
-import json
 import os
-import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tests.ecosystem import locked, page, results, source
 from tests.ecosystem.case import ALL, Case, table
 from tests.ecosystem.results import Row, Verdict
-
-_ROOT = Path(__file__).parents[2]
-_POLL = 0.2
+from tests.ecosystem.supervisor import Outcome, outcomes
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -53,7 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if key.rpartition(":")[2] in flags.modes.split(",")
     ]
     after = dict(before)
-    for row in run(keys, seconds=flags.seconds, batch=flags.batch, log=flags.log):
+    for outcome in outcomes(keys, seconds=flags.seconds, batch=flags.batch, log=flags.log):
+        row = _row(outcome)
         print(f"{row.library}/{row.case}:{row.mode} {row.verdict} {row.cause}", flush=True)
         after[row.key] = row
         if not flags.keep:
@@ -77,72 +72,11 @@ def record(row: Row, file: Path = results.FILE, table_file: Path = page.FILE) ->
         page.write(rows.values(), table_file)
 
 
-def run(keys: Sequence[str], *, seconds: float, batch: int, log: Path) -> Iterator[Row]:
-    """Run cases, given as `LIBRARY/CASE:MODE`, in child processes; yield rows as cases finish."""
-    with tempfile.TemporaryDirectory() as scratch, log.open("a", encoding="utf-8") as output:
-        journal = Path(scratch, "journal")
-        environment = {
-            "TORCH_TPU_COMPILE_CACHE": str(Path(scratch, "programs")),
-            **os.environ,
-            "PYTHONPATH": str(_ROOT),
-        }
-        todo = list(keys)
-        while todo:
-            some, todo = todo[:batch], todo[batch:]
-            journal.write_text("", encoding="utf-8")
-            with subprocess.Popen(
-                [sys.executable, "-m", "tests.ecosystem.child", str(journal), *some],
-                stdout=output, stderr=output, env=environment, cwd=scratch,
-            ) as child:  # fmt: skip
-                yield from _rows(child, journal, some, seconds)
-            # If a case terminated the process, the cases after it run in a new process.
-            todo = some + todo
-
-
-def _rows(
-    child: subprocess.Popen[bytes], journal: Path, todo: list[str], seconds: float
-) -> Iterator[Row]:
-    """Yield the rows that a child writes until it exits, and remove their keys from `todo`."""
-    read, current, since = 0, "", time.monotonic()
-    while True:
-        ended = child.poll() is not None
-        lines = journal.read_text(encoding="utf-8").splitlines()
-        for line in lines[read:]:
-            entry = json.loads(line)
-            since, current = time.monotonic(), entry.get("begins", current)
-            if "ends" in entry:
-                todo.remove(entry["ends"])
-                yield _row(entry["ends"], Verdict(entry["verdict"]), entry["cause"])
-        read = len(lines)
-        if ended:
-            break
-        if time.monotonic() - since > seconds:
-            child.kill()
-            child.wait()
-            yield _lost(current, todo, Verdict.SLOW, f"it took more than {seconds:.0f} s")
-            return
-        time.sleep(_POLL)
-    if todo:
-        yield _lost(current, todo, Verdict.CRASHED, f"its process exited {child.returncode}")
-
-
-def _lost(current: str, todo: list[str], verdict: Verdict, cause: str) -> Row:
-    """Return the row of the case that was running when the process ended.
-
-    If the case was still running on the CPU, return a row for its first mode, with the verdict
-    BROKEN.
-    """
-    if current not in todo:  # the case was still running on the CPU
-        current, verdict = todo[0], Verdict.BROKEN
-    todo.remove(current)
-    return _row(current, verdict, cause)
-
-
-def _row(key: str, verdict: Verdict, cause: str) -> Row:
-    name, _, mode = key.partition(":")
+def _row(outcome: Outcome) -> Row:
+    name, _, mode = outcome.key.partition(":")
     library, _, case = name.partition("/")
-    digest = source.digest(table()[name])
-    return Row(library, locked.version(library), case, mode, verdict, cause, digest)
+    version, digest = locked.version(library), source.digest(table()[name])
+    return Row(library, version, case, mode, outcome.verdict, outcome.cause, digest)
 
 
 def _chosen(

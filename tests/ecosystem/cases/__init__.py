@@ -2,8 +2,8 @@
 """The cases, in one module for each kind of library. A case imports its library when it runs."""
 
 import functools
+import pkgutil
 from importlib import import_module
-from pathlib import Path
 
 
 @functools.cache
@@ -12,6 +12,5 @@ def load() -> None:
 
     Later calls do nothing, so a module that is added during a run does not change the table.
     """
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        if path.stem != "__init__":
-            import_module(f"{__name__}.{path.stem}")
+    for module in pkgutil.iter_modules(__path__, f"{__name__}."):
+        import_module(module.name)
