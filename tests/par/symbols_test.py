@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program's symbol table names code, for the stack traces of crashes, and no data."""
+"""A program's symbol table has symbols of code, for stack traces of crashes, and none of data."""
 
 from __future__ import annotations
 

@@ -33,8 +33,8 @@ using Polygon = std::vector<Point>;
 // the same limit.
 constexpr double kMinArea = 1e-14;
 
-// Returns the corners of a box relative to `origin`, in the order in which
-// `is_inside` is true for the box's own center.
+// Returns the corners of a box relative to `origin`. Their order makes
+// `is_inside` true for the box's own center.
 Polygon corners(const RotatedBox& box, const Point& origin) {
   const double cosine = std::cos(box.radians) / 2;
   const double sine = std::sin(box.radians) / 2;
@@ -84,8 +84,8 @@ double area(const Polygon& polygon) {
 
 double overlap(const RotatedBox& a, const RotatedBox& b) {
   if (a.area() < kMinArea || b.area() < kMinArea) return 0;
-  // Coordinates relative to one of the boxes lose no digits if both boxes are
-  // far from zero.
+  // Coordinates are relative to one of the boxes, so that boxes far from the
+  // origin do not lose precision.
   Polygon common = corners(a, a.center);
   const Polygon other = corners(b, a.center);
   for (size_t i = 0; i < other.size(); ++i) {

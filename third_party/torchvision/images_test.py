@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In a PAR, Pillow decodes images, which are transformed; torchvision.io says what it lacks."""
+"""In a PAR, Pillow decodes images and torchvision transforms them; torchvision.io cannot decode."""
 
 from __future__ import annotations
 

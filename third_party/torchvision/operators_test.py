@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In a PAR, the compiled operators equal their definitions, and their gradients finite differences.
+"""In a PAR, the operators match reference code, and their gradients match finite differences.
 
 The references visit one pixel at a time and share no code with the operators.
 """

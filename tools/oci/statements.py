@@ -67,7 +67,7 @@ def bill_of_materials(
     Descriptions come from the workspace's bill of materials, or else from a package's metadata.
     """
     known = {package["SPDXID"]: package for package in workspace["packages"]}
-    # Several releases of torch have a row, and each may need other versions of the same packages.
+    # There is a row for each release of torch, and releases need different versions of a package.
     # Exclude Bazel modules, which are build tools and not part of an image.
     rows_by_name: dict[str, list[dict[str, Any]]] = {}
     for identity, package in known.items():

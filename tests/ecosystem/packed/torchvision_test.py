@@ -46,8 +46,8 @@ def _classification(
     ids=["torchvision_resnet18", "timm_vit"],
 )
 def test_a_classifier_trains_alike(create: Callable[[], torch.nn.Module], size: int) -> None:
-    # In float32, rounding decides on which side of zero some activations are. After three steps,
-    # that changed the CPU's own loss by 1.6 %, so the reference is computed in float64.
+    # In float32, rounding decides the sign of some activations. After three steps, the CPU's loss
+    # in float32 differed by 1.6 % from that in float64, so the reference is computed in float64.
     expected = _classification(create, size, "cpu", torch.float64)
     losses = _classification(create, size, "tpu", torch.float32)
     assert losses == pytest.approx(expected, rel=2e-3)

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """function_symbols: a linked executable whose symbol table names code only.
 
-The stack trace of a crash names functions by this table. The other names, mostly of virtual tables
-and type information, take 27 MB in a program that contains torch, and nothing reads them.
+Stack traces of crashes look up functions in this table. Nothing reads its other symbols, mostly
+vtables and type information, which take 27 MB in a program that contains torch.
 """
 
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain", "use_cpp_toolchain")
 
-# nm prints an address, a letter and a name; the letters t, T, w, W and i are code. If a variable has
-# the name of a function in another source file, objcopy cannot tell them apart, and both stay.
+# nm prints an address, a letter and a name; the letters t, T, w, W and i are code. objcopy selects
+# symbols by name, so a variable with the name of a function is kept.
 _COMMAND = """
 set -eu
 names="$4.names"
@@ -36,7 +36,7 @@ def _function_symbols_impl(ctx):
         outputs = [output],
         tools = toolchain.all_files,
         mnemonic = "FunctionSymbols",
-        progress_message = "Dropping the names of data from %{label}",
+        progress_message = "Stripping data symbols from %{label}",
     )
     return [DefaultInfo(
         executable = output,
@@ -44,7 +44,7 @@ def _function_symbols_impl(ctx):
     )]
 
 function_symbols = rule(
-    doc = "The executable `linked`, without the names of data in its symbol table.",
+    doc = "The executable `linked`, without the symbols of data.",
     implementation = _function_symbols_impl,
     attrs = {
         "linked": attr.label(

@@ -41,8 +41,8 @@ def delayed() -> Iterator[None]:
 class _Delay:
     """A handler that notes the first signal. At the second, the replaced handler handles both.
 
-    Once it is inactive, the replaced handler handles all signals. It may remain installed: code in
-    the block can store it as the previous handler, and install it again after the block.
+    After the block, it passes all signals to the replaced handler. It may still be installed then,
+    because code in the block can save it as the previous handler, and install it again later.
     """
 
     def __init__(self, replaced: Any) -> None:

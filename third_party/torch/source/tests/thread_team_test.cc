@@ -139,7 +139,7 @@ void AForkDuringTheFirstLoop() {
     other.join();
     if (forked.signal != 0) abort();
   });
-  Expect(ended.signal == 0, "a process forked during a loop ran no loop");
+  Expect(ended.signal == 0, "a process forked during a loop cannot run loops");
 }
 
 void TooLittleMemory() {

@@ -125,9 +125,9 @@ struct Teams {
 std::atomic<Teams*> teams{new Teams};
 
 // A forked process starts with no teams: it has none of their threads, and
-// their locks may be held. Registered before any loop: a thread that registered
-// a handler during a fork would wait for the lock of the handlers, and the new
-// process would wait for that thread.
+// their locks may be held. The handler is registered before any loop. If a loop
+// registered it, a fork could happen in between; the new process would then
+// wait for a registration that never ends.
 const int fork_handler =
     pthread_atfork(nullptr, nullptr, [] { teams = new Teams; });
 
