@@ -34,7 +34,9 @@ class Section:
 
 SECTIONS = {
     "par_startup": Section("Starting a program", "[par_startup](par_startup/README.md)"),
-    "cuda_programs": Section("Programs with CUDA", "[cuda_programs](cuda_programs/README.md)"),
+    "programs": Section(
+        "Programs for CPUs and for CUDA: sizes and starts", "[programs](programs/README.md)"
+    ),
     "tpu_eager": Section("The tpu device on a CPU", "[tpu_eager](tpu_eager/README.md)"),
     "models": Section(
         "Models of libraries on the tpu device",

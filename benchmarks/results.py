@@ -99,6 +99,7 @@ def write(
     figures: Sequence[Figure],
     *,
     details: Mapping[str, Any] | None = None,
+    note: str = "",
 ) -> None:
     """Write the results of a run atomically, with the current commit, date and machine."""
     save(
@@ -110,6 +111,7 @@ def write(
             machine=this_machine(),
             figures=tuple(figures),
             details=details or {},
+            note=note,
         ),
     )
 

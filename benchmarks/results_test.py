@@ -30,9 +30,10 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 
 def test_a_run_of_today_describes_this_machine(tmp_path: Path) -> None:
-    results.write(tmp_path / "run.json", "par_startup", [_FIGURE], details={"releases": {"a": 1}})
+    details = {"releases": {"a": 1}}
+    results.write(tmp_path / "run.json", "par_startup", [_FIGURE], details=details, note="No GPU.")
     run = results.read(tmp_path / "run.json")
-    assert (run.figures, run.details) == ((_FIGURE,), {"releases": {"a": 1}})
+    assert (run.figures, run.details, run.note) == ((_FIGURE,), details, "No GPU.")
     assert re.fullmatch(r"\d+ cores, \d+ GB, [^/]+; load [\d.]+ at the end", run.machine.words())
     assert run.commit
 
