@@ -92,13 +92,16 @@ class _Programs:
             observed = measure.observe(
                 forms, rounds=options.rounds, warm_rounds=options.warm_rounds
             )
-            copy = measure.Copy(f"cp -r, {self._kind}", self._par, self._directory)
             figures = [
                 measure.wheels_figure(f"wheels of the venv, {self._kind}", self._wheels),
                 *measure.figures(observed, base=self._venv.peer.name),
                 measure.cache_figure(self._par),
-                *measure.copy_figures(copy.peer.name, copy.observe(options.rounds)),
             ]
+            # Make room for the copy and for the files of the second program.
+            self._venv.clear()
+            self._image.clear()
+            copy = measure.Copy(f"cp -r, {self._kind}", self._par, self._directory)
+            figures += measure.copy_figures(copy.peer.name, copy.observe(options.rounds))
             for kind, path in options.second:
                 if kind == self._kind:
                     figures.append(measure.second_figure(self._par, f"{path.name}, {kind}", path))
