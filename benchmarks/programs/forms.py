@@ -119,12 +119,18 @@ def total(samples: Sequence[Sample]) -> Sample:
     )
 
 
-def run(command: Sequence[str | Path], *, environment: dict[str, str]) -> Sample:
-    """Run a command and measure it. Raises CommandError if its exit status is not 0."""
+def run(
+    command: Sequence[str | Path], *, environment: dict[str, str], directory: Path | None = None
+) -> Sample:
+    """Run a command in a directory and measure it.
+
+    Raises CommandError if its exit status is not 0.
+    """
     with tempfile.TemporaryFile() as errors:
         begin = time.perf_counter()
         process = subprocess.Popen(
             command,
+            cwd=directory,
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

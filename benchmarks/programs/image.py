@@ -64,7 +64,7 @@ class Image:
             f"--file={Path(__file__).with_name('Containerfile')}",
             str(context),
         )
-        self._buildah("push", "--quiet", "program", f"oci:{self._layout}:latest")
+        self._buildah("push", "--quiet", "program", self._source)
         self.clear()
         shutil.rmtree(context)
         stamp.write_text(recipe, encoding="utf-8")
@@ -77,7 +77,7 @@ class Image:
         shutil.rmtree(self._storage)
 
     def set_up(self) -> Sample:
-        cost = self._buildah("from", "--quiet", f"--name={_CONTAINER}", self._source())
+        cost = self._buildah("from", "--quiet", f"--name={_CONTAINER}", self._source)
         root = self._root()
         specification = json.dumps(runtime_specification(root))
         (self._bundle / "config.json").write_text(specification, encoding="utf-8")
@@ -89,8 +89,10 @@ class Image:
     def on_disk(self) -> int:
         return size(self._root())
 
+    @property
     def _source(self) -> str:
-        return f"oci:{self._layout}:latest"
+        # The relative path becomes the image's name. A name has no capital letters.
+        return f"oci:{self._layout.name}:latest"
 
     def _root(self) -> Path:
         command = [*self._command(), "mount", _CONTAINER]
@@ -108,7 +110,8 @@ class Image:
         ]
 
     def _buildah(self, *arguments: str) -> Sample:
-        return run([*self._command(), *arguments], environment=self._environment)
+        command = [*self._command(), *arguments]
+        return run(command, environment=self._environment, directory=self._directory)
 
 
 def runtime_specification(root: Path) -> dict[str, Any]:

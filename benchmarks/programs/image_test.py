@@ -49,17 +49,17 @@ def image(tmp_path: Path) -> Image:
         wheels=tmp_path / "wheels",
         base=_base(tmp_path, str(tools["busybox"])),
         runtime=str(tools["runc"]),
-        directory=tmp_path / "work",
+        directory=tmp_path / "Work",
     )
 
 
 def test_an_image_is_built_once_and_unpacked_in_each_round(image: Image, tmp_path: Path) -> None:
     image.build()
-    built = (tmp_path / "work/built").stat().st_mtime_ns
+    built = (tmp_path / "Work/built").stat().st_mtime_ns
     observed = observe([image], rounds=2, warm_rounds=1)["image"]
     assert 0 < observed.shipped < observed.on_disk
     assert len(observed.set_up) == len(observed.first) == 2
     image.clear()
-    assert not (tmp_path / "work/storage").exists()
+    assert not (tmp_path / "Work/storage").exists()
     image.build()
-    assert (tmp_path / "work/built").stat().st_mtime_ns == built
+    assert (tmp_path / "Work/built").stat().st_mtime_ns == built
