@@ -186,6 +186,46 @@ def test_a_platform_that_cannot_be(variable: str, value: str, message: str) -> N
     assert message in run(_LOAD + "torch.empty(1, device='tpu')", **{variable: value})
 
 
+@pytest.fixture
+def broken_plugin(tmp_path: Path) -> str:
+    """Return the path of a PJRT plugin for GPUs that cannot start, as on a machine without one."""
+    package = tmp_path / "jax_plugins/broken"
+    package.mkdir(parents=True)
+    lines = "def initialize():", "    raise RuntimeError('Unable to load CUDA.\\nIs it installed?')"
+    (package / "__init__.py").write_text("\n".join(lines))
+    return str(tmp_path)
+
+
+def _with_plugin(path: str, platform: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", _LOAD + "print(torch.ones(1, device='tpu'))"],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([*sys.path, path]),
+            "TORCH_TPU_PLATFORM": platform,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_plugin_that_cannot_start_is_one_line(broken_plugin: str) -> None:
+    done = _with_plugin(broken_plugin, "")
+    assert "device='tpu:0'" in done.stdout
+    (line,) = [line for line in done.stderr.splitlines() if "Unable to load CUDA" in line]
+    assert line.endswith("jax_plugins.broken.initialize(): Unable to load CUDA. Is it installed?")
+    assert "Traceback" not in done.stderr
+
+
+def test_the_error_of_a_platform_names_the_error_of_its_plugin(broken_plugin: str) -> None:
+    done = _with_plugin(broken_plugin, "cuda")
+    assert done.returncode
+    error = done.stderr.splitlines()[-1]
+    assert "A plugin failed (Unable to load CUDA. Is it installed?): repair it" in error
+    assert "Install its PJRT plugin" not in error
+
+
 _FORK = """
 import os
 import signal

@@ -110,7 +110,7 @@ def _start() -> list[jax.Device]:
     processes.join()
     if forced is None and not accelerator_nodes.exist():
         heap.keep()
-    with _quiet():
+    with _quiet() as plugin_errors:
         for platform in PLATFORMS if forced is None else (forced,):
             if platform == "cpu":
                 heap.keep()
@@ -119,9 +119,13 @@ def _start() -> list[jax.Device]:
                     return list(jax.local_devices(backend=platform))
             except RuntimeError as absent:
                 reason = absent
+    if plugin_errors:
+        advice = f"A plugin failed ({'; '.join(plugin_errors)}): repair it"
+    else:
+        advice = "Install its PJRT plugin"
     raise RuntimeError(
         f"tpu: TORCH_TPU_PLATFORM={forced}: JAX cannot start it: {reason}. "
-        "Install its PJRT plugin, or unset the variable to use the first available platform"
+        f"{advice}, or unset the variable to use the first available platform"
     ) from reason
 
 
@@ -147,15 +151,31 @@ def _threads_for_all_devices() -> Iterator[None]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Suppress JAX's log messages about missing platforms, which are expected here."""
+def _quiet() -> Iterator[list[str]]:
+    """Suppress JAX's log messages about missing platforms, which are expected here.
+
+    JAX logs a traceback if it cannot load a PJRT plugin, for example a plugin for GPUs on a machine
+    without a driver. Here, it becomes one line. The list receives the errors of the plugins.
+    """
     logger = logging.getLogger("jax._src.xla_bridge")
     before = logger.level
+    errors: list[str] = []
+
+    def shorten(record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None:
+            errors.append(" ".join(str(error).split()))
+            record.msg, record.args = f"{record.getMessage()}: {errors[-1]}", ()
+            record.exc_info = None
+        return True
+
+    logger.addFilter(shorten)
     logger.setLevel(logging.WARNING)
     try:
-        yield
+        yield errors
     finally:
         logger.setLevel(before)
+        logger.removeFilter(shorten)
 
 
 def _forced() -> str | None:
