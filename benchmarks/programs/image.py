@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 import subprocess
@@ -13,6 +12,7 @@ from typing import Any
 from benchmarks.par_startup.measure import Peer, Sample
 from benchmarks.par_startup.peers import PROGRAM
 from benchmarks.programs.forms import ENVIRONMENT, PIP_OPTIONS, run, size
+from third_party.pypi.fetch_wheel import sha256
 
 _CONTAINER = "program"
 _USER = 65532
@@ -144,9 +144,6 @@ def _memory(path: str, mode: str) -> dict[str, Any]:
 
 def _recipe(base: Path, wheels: Path) -> str:
     """Return a description of everything that determines the image's contents."""
-    digests = [
-        hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in (Path(__file__).with_name("Containerfile"), PROGRAM, base)
-    ]
+    digests = [sha256(path) for path in (Path(__file__).with_name("Containerfile"), PROGRAM, base)]
     names = sorted(path.name for path in wheels.glob("*.whl"))
     return json.dumps([digests, names, PIP_OPTIONS])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import resource
 import shutil
 import statistics
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ SHIPPED, ON_DISK = "Shipped", "On disk after a start"
 FROM_SHIPPED = "From the shipped files to the end of the first start"
 SET_UP, FIRST, WARM = "Set-up alone", "First start alone", "Warm start"
 SECOND = "Added to the cache by `import torch` in a second program"
-_CHUNK = 1 << 24
+_CHUNK = 1 << 20
 
 
 @dataclasses.dataclass
@@ -146,10 +147,21 @@ def _times(
                 cpu_ratio=median([a.cpu / b.cpu for a, b in pairs]) if pairs else None,
                 wall_seconds=median([sample.wall for sample in taken]),
                 wall_ratio=median([a.wall / b.wall for a, b in pairs]) if pairs else None,
-                peak_mib=round(statistics.median(sample.memory for sample in taken)),
+                peak_mib=_peak(taken),
             )
         )
     return rows
+
+
+def _peak(samples: Sequence[Sample]) -> int | None:
+    """Return the median of the peaks of memory in MiB; None if it is not known.
+
+    Linux counts the memory of the parent before `exec` as the child's. So a child's peak is known
+    only if it exceeds the peak of this process.
+    """
+    peak = statistics.median(sample.memory for sample in samples)
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return round(peak) if peak > own else None
 
 
 def _read(path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.par_startup.measure import EXPECTED, Peer, Sample, StartError
+from benchmarks.par_startup.measure import EXPECTED, Peer, Sample, StartError, start
 from benchmarks.programs import measure
 from benchmarks.programs.forms import ENVIRONMENT, CommandError, Par, run, size
 from benchmarks.results import Figure
@@ -113,6 +113,23 @@ def test_a_copy_of_the_cache_leaves_no_files(forms: tuple[Par, _Copied], tmp_pat
     (figure,) = measure.copy_figures("cp -r", copy.observe(2))
     assert figure.runs == 2
     assert not list((tmp_path / "work").iterdir())
+
+
+def test_a_peak_of_memory_below_that_of_the_parent_is_not_known() -> None:
+    large = f"print('{EXPECTED.decode().strip()}', (b'x' * 300_000_000)[:0].decode(), sep='')"
+    code = {"small": large.replace("300_000_000", "0"), "large": large}
+    observed = {}
+    for name, program in code.items():
+        peer = Peer(name, (sys.executable, "-c", program), ENVIRONMENT)
+        observed[name] = measure.Observations(first=[start(peer)], warm=[start(peer)])
+    peaks = {
+        figure.subject: figure.peak_mib
+        for figure in measure.figures(observed, base="small")
+        if figure.case == measure.WARM
+    }
+    assert peaks["small"] is None
+    assert peaks["large"] is not None
+    assert peaks["large"] > 280
 
 
 def test_a_program_with_other_output_ends_the_run(tmp_path: Path) -> None:
