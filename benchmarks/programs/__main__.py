@@ -30,7 +30,7 @@ print(json.dumps({row.name.lower().replace("_", "-"): row.version
 def main(arguments: list[str]) -> int:
     options = _parse(arguments)
     if len({kind for kind, _ in options.programs}) < len(options.programs):
-        print("programs: a kind is named twice; name each one once", file=sys.stderr)
+        print("programs: KIND=PAR: a kind is given twice; give each kind once", file=sys.stderr)
         return 1
     figures: list[Figure] = []
     packages = {}
@@ -128,7 +128,7 @@ def _note(options: argparse.Namespace) -> str:
     runtime = _first_line([options.runtime, "--version"])
     buildah = _first_line(["buildah", "--version"]).partition(" (")[0]
     return (
-        f"Everything ran on this one machine, which has {_driver()}. The venv has "
+        f"All forms ran on the same machine, which has {_driver()}. The venv has "
         f"{python}; the image is unpacked by {buildah} and started by {runtime}."
     )
 
@@ -163,13 +163,13 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         metavar="KIND=FILE",
         help="another PAR, which starts with the cache of the first one of its kind",
     )
-    parser.add_argument("--base", type=Path, required=True, help="a root file system as tar file")
+    parser.add_argument("--base", type=Path, required=True, help="a tar file of a root file system")
     parser.add_argument("--python", default=sys.executable, help="interpreter of the venv")
     parser.add_argument(
         "--runtime", default=shutil.which("runc"), help="starts containers; default: runc"
     )
     parser.add_argument("--work", type=Path, required=True, help="a directory with 25 GB of space")
-    parser.add_argument("--rounds", type=int, default=3, help="of set-ups and first starts")
+    parser.add_argument("--rounds", type=int, default=3, help="number of set-ups and first starts")
     parser.add_argument("--warm-rounds", type=int, default=7)
     parser.add_argument("--json", type=Path, required=True, help="the file for the results")
     options = parser.parse_args(arguments)

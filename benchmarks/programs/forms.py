@@ -39,7 +39,7 @@ class Form(Protocol):
         """Delete all files that `set_up` and a start leave. Idempotent."""
 
     def set_up(self) -> Sample | None:
-        """Do what must precede the first start, and return its cost; None if nothing must."""
+        """Run the set-up before the first start, and return its cost, or None if there is none."""
 
     def shipped(self) -> int:
         """Return the number of bytes that are shipped. `set_up` has run, but no start."""

@@ -22,7 +22,7 @@ class Image:
     """An image as an OCI layout. It is unpacked into an empty storage before the first start.
 
     base: a tar file of a root file system with Python and pip. wheels: the directory of packages.
-    runtime: a program with runc's options. Only root can use this class.
+    runtime: an OCI runtime that accepts runc's options. Only root can use this class.
     """
 
     def __init__(

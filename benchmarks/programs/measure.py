@@ -59,7 +59,7 @@ def _observe_first(form: Form, observations: Observations) -> None:
     form.clear()
     for path in form.inputs:
         _read(path)
-    # Otherwise, a form would wait until the files of the form before it are on the disk.
+    # Otherwise, the time of a form would include the write-back of the previous form's files.
     os.sync()
     set_up = form.set_up()
     if set_up:
