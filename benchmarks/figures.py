@@ -57,6 +57,7 @@ SECTIONS = {
     "images": Section("Container images", "[images](images/README.md)"),
     "google3": Section("The libraries", "[google3](google3/README.md)"),
     "importer": Section("Moving patches to another release", "[importer](importer/README.md)"),
+    "packages": Section("Packages from PyPI", "[packages](packages/README.md)"),
     "build": Section("Setting up, building, testing", "by hand: `time` and `ls -l`"),
     "static_rebuild": Section(
         "Building the static program again", "[static_rebuild](static_rebuild/README.md)"
