@@ -57,10 +57,10 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         "--source", type=Path, default=_ROOT, help="the workspace; its last commit is what is built"
     )
     parser.add_argument(
-        "--disk_cache", type=Path, help="skip the first row: actions in this cache need not run"
+        "--disk_cache", type=Path, help="an existing disk cache; leave out the first row"
     )
     parser.add_argument("--packages", nargs="*", default=_PACKAGES, help="packages to add")
-    parser.add_argument("--rounds", type=int, default=3, help="runs on each device after the first")
+    parser.add_argument("--rounds", type=int, default=3, help="runs on each device after a first one")
     return parser.parse_args(arguments)
 
 

@@ -24,7 +24,7 @@ _SPEED = re.compile(r"^trained .* on (\w+)(?::\d+)? in .* s, ([\d,]+) tokens/s$"
 def builds(workspace: Workspace, *, cold: bool) -> Iterator[Figure]:
     """Build train.par in a new clone, then finetune.par, whose wheels Bazel has not fetched yet.
 
-    If `cold` is false, the first build took most actions from a disk cache, and is no figure.
+    If `cold` is false, most actions of the first build come from a disk cache, so it has no row.
     """
     seconds = workspace.run("./bazelw", "build", _label(_TRAIN))
     if cold:

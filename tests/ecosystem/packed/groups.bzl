@@ -9,5 +9,5 @@ GROUPS = {
     "lightning": (["lightning", "torchmetrics"], 2),
     "main": (["safetensors"], 1),
     "pyg": (["torch_geometric"], 2),
-    "vision": (["timm", "torchvision"], 2),
+    "vision": (["timm", "torchvision"], 3),
 }
