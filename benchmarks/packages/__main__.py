@@ -60,7 +60,9 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         "--disk_cache", type=Path, help="an existing disk cache; leave out the first row"
     )
     parser.add_argument("--packages", nargs="*", default=_PACKAGES, help="packages to add")
-    parser.add_argument("--rounds", type=int, default=3, help="runs on each device after a first one")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="runs on each device after a first one"
+    )
     return parser.parse_args(arguments)
 
 
