@@ -197,11 +197,12 @@ def broken_plugin(tmp_path: Path) -> str:
 
 
 def _with_plugin(path: str, platform: str) -> subprocess.CompletedProcess[str]:
+    program = f"sys.path.append({path!r}); print(torch.ones(1, device='tpu'))"
     return subprocess.run(
-        [sys.executable, "-c", _LOAD + "print(torch.ones(1, device='tpu'))"],
+        [sys.executable, "-c", _LOAD + program],
         env={
             **os.environ,
-            "PYTHONPATH": os.pathsep.join([*sys.path, path]),
+            "PYTHONPATH": os.pathsep.join(sys.path),
             "TORCH_TPU_PLATFORM": platform,
         },
         capture_output=True,
