@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import timm
 import torch
 from torchvision import models, ops
-from torchvision.models.detection import FasterRCNN
-from torchvision.models.detection.anchor_utils import AnchorGenerator
+
+from tests.ecosystem.cases.vision import detector
 
 
 def _boxes(count: int, size: float) -> torch.Tensor:
@@ -54,41 +53,10 @@ def test_a_classifier_trains_alike(create: Callable[[], torch.nn.Module], size: 
     assert losses[1] < losses[0]
 
 
-class _Predictor(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.classes = torch.nn.Linear(16, 3)
-        self.boxes = torch.nn.Linear(16, 12)
-
-    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return self.classes(x), self.boxes(x)
-
-
-def _detector() -> torch.nn.Module:
-    """Return a small detector that trains on all boxes, not on a random sample of them."""
-    backbone: Any = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, 4, 1), torch.nn.ReLU())
-    backbone.out_channels = 8
-    return FasterRCNN(
-        backbone,
-        min_size=32,
-        max_size=32,
-        rpn_anchor_generator=AnchorGenerator(((8, 16),), ((1.0,),)),
-        rpn_pre_nms_top_n_train=20,
-        rpn_post_nms_top_n_train=8,
-        rpn_batch_size_per_image=200,
-        rpn_positive_fraction=1.0,
-        rpn_fg_iou_thresh=0.3,
-        box_batch_size_per_image=200,
-        box_positive_fraction=1.0,
-        box_head=torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(8 * 49, 16)),
-        box_predictor=_Predictor(),
-    )
-
-
 def _detection(device: str) -> list[dict[str, float]]:
     """Return the losses of two training steps."""
     torch.manual_seed(0)
-    model = _detector().to(device).train()
+    model = detector().to(device).train()
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
     images = [torch.rand(3, 32, 32).to(device) for _ in range(2)]
     targets = [
