@@ -11,7 +11,7 @@ import pytest
 from benchmarks import results
 from benchmarks.packages import __main__ as program
 from benchmarks.packages.measure import tokens_per_second
-from benchmarks.packages.workspace import CommandFailed
+from benchmarks.packages.workspace import CommandFailed, Workspace
 
 _BAZELW = """#!/bin/sh
 echo "bazelw $*" >>../calls
@@ -75,6 +75,35 @@ def test_every_row_is_measured_and_the_clone_is_deleted(source: Path, tmp_path: 
     assert added.wall_seconds is not None
     assert len(figures) == 10
     assert not (work / "clone").exists()
+
+
+@pytest.mark.parametrize(
+    "names", [("GIT_WORK_TREE",), ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")]
+)
+def test_a_hook_of_another_repository_leads_no_command_there(
+    names: tuple[str, ...], source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "lock").write_text("kept")
+    (other / "untracked").write_text("kept")
+    subprocess.run(["git", "init", "--quiet"], cwd=other, check=True)
+    places = {
+        "GIT_DIR": other / ".git",
+        "GIT_WORK_TREE": other,
+        "GIT_INDEX_FILE": other / ".git/index",
+    }
+    with monkeypatch.context() as hook:
+        for name in names:
+            hook.setenv(name, str(places[name]))
+        workspace = Workspace(source, tmp_path / "work")
+        (workspace.root / "lock").write_text("changed")
+        (workspace.root / "new").write_text("")
+        workspace.restore()
+    assert (workspace.root / "lock").read_text() == "locked"
+    assert not (workspace.root / "new").exists()
+    assert (other / "lock").read_text() == "kept"
+    assert (other / "untracked").read_text() == "kept"
 
 
 def test_a_first_build_from_a_cache_is_no_figure(source: Path, tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from tools.importer.git_environment import without_callers_repository
+
 
 class CommandFailed(RuntimeError):
     """A command failed. The message contains the last lines of its output."""
@@ -43,14 +45,13 @@ class Workspace:
 
         Its output goes to the log. Raises CommandFailed if its exit status is not 0.
         """
-        # git runs hooks with GIT_DIR set, which would lead git to another repository.
-        environment = {name: text for name, text in os.environ.items() if name != "GIT_DIR"}
-        with self.log.open("a+", encoding="utf-8") as log:
+        # git hooks may run with GIT_DIR and GIT_WORK_TREE set. With them, `restore` would check out
+        # and clean the caller's work tree instead of the clone.
+        with without_callers_repository(), self.log.open("a+", encoding="utf-8") as log:
             begin, start = log.tell(), time.monotonic()
             status = subprocess.run(
                 command,
                 cwd=cwd or self.root,
-                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
