@@ -15,6 +15,7 @@ from pathlib import Path
 
 from benchmarks.static_rebuild.usage import MemoryWatch, cpu
 from tools.bazel.events import runners
+from tools.importer.git_environment import without_callers_repository
 
 TARGET = "//examples:train.par"
 _PROGRAM = "bazel-bin/examples/train.par"
@@ -144,17 +145,11 @@ class Clone:
         """Run a command and return its stdout. Append its stderr to the log."""
         # git runs hooks with GIT_DIR set. If it stayed set, `git -C` would check out and clean the
         # caller's repository instead of the clone.
-        environment = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith("GIT_") or name.startswith("GIT_CONFIG")
-        }
-        with self.log.open("a+") as log:
+        with without_callers_repository(), self.log.open("a+") as log:
             begin = log.tell()
             done = subprocess.run(
                 command,
                 cwd=cwd,
-                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,

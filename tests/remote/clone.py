@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.bazel.events import runners
+from tools.importer.git_environment import without_callers_repository
 
 # Prefixes of environment variables that are set when Bazel runs a test but not in a user's shell.
 _OF_TESTS = ("TEST_", "RUNFILES_", "JAVA_RUNFILES", "PYTHON", "PAR_", "XML_OUTPUT_FILE")
@@ -31,14 +32,10 @@ class Clone:
     def __init__(self, root: Path) -> None:
         self.root = root
         source = Path(__file__).absolute().parents[2].joinpath("bazelw").resolve().parent
-        # A git hook may have started this test. Unset git's variables: if GIT_WORK_TREE is set,
-        # git checks out the clone in that directory.
-        environment = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith("GIT_") or name.startswith("GIT_CONFIG")
-        }
-        subprocess.run(["git", "clone", "--quiet", source, root], env=environment, check=True)
+        # If a git hook started this test, GIT_WORK_TREE may be set, and git would check out the clone
+        # in that directory.
+        with without_callers_repository():
+            subprocess.run(["git", "clone", "--quiet", source, root], check=True)
         self._output = root.with_name(f"{root.name}.output")
 
     def build(self, *arguments: str) -> Build:
