@@ -4,7 +4,8 @@
 `../csrc/cpu_graph.cpp` interprets the translation. A step is a pair (action, operands). The action
 is one of:
 
-- an operator's name and overload, and whether its result may overwrite its first operand; the
+- an operator's name and overload, whether its result may overwrite its first operand, and the name
+  of the kernel (`../csrc/small_kernels.h`) that replaces it if the operands are small, or None; the
   operands are all of its arguments, in schema order
 - the kind of a view (`../csrc/cpu_views.h`); the operands are a tensor and numbers
 - a Python function of numbers, such as `operator.mul`
@@ -57,6 +58,16 @@ _VIEWS = {
     _aten.unsqueeze.default: ("unsqueeze", 1),
     _aten.select.int: ("select", 2),
     _aten.slice.Tensor: ("slice", 4),
+}
+# The kernels for small operands, by operator, and the required values of its last operands.
+_SMALL_KERNELS: dict[OpOverload, tuple[str, list[Any]]] = {
+    _aten.add.Tensor: ("add", [1]),
+    _aten.sub.Tensor: ("subtract", [1]),
+    _aten.mul.Tensor: ("multiply", []),
+    _aten.div.Tensor: ("divide", []),
+    _aten.neg.default: ("negate", []),
+    _aten.pow.Tensor_Scalar: ("square", [2]),
+    _aten.rsqrt.default: ("reciprocal_root", []),
 }
 _OVERWRITTEN_DTYPES = frozenset({torch.float32, torch.float64, torch.int64, torch.bool})
 _FILLS = frozenset({_aten.fill.Scalar, _aten.fill.Tensor, _aten.zero.default, _aten.copy.default})
@@ -168,7 +179,9 @@ def _step(
             return view(target, values, lambda value: _operand(value, registers, signature))
         if _needs_no_copy(node, values, signature):
             target = torch.ops.aten.contiguous.default
-        name = (target._schema.name, target._schema.overload_name, _may_overwrite(node))
+        schema = target._schema
+        small = _small_kernel(target, values, node)
+        name = (schema.name, schema.overload_name, _may_overwrite(node), small)
         return name, [_operand(value, registers, signature) for value in values]
     if target is operator.getitem and isinstance(node.args[1], int):
         return node.args[1], [_operand(node.args[0], registers, signature)]
@@ -244,6 +257,19 @@ def _may_overwrite(node: Node) -> bool:
         and [_expression(size) for size in before.shape]
         == [_expression(size) for size in after.shape]
     )
+
+
+def _small_kernel(op: OpOverload, values: list[Any], node: Node) -> str | None:
+    """Return the kernel that may replace an operator, if there is one."""
+    if op is _aten.cat.default:
+        return "concatenate" if isinstance(values[1], int) else None
+    if op is _aten.mean.dim:
+        tensor, dimensions, _, dtype = values
+        is_last = dimensions in ([-1], [tensor.meta["val"].dim() - 1])
+        return "row_mean" if is_last and dtype is None else None
+    name, last = _SMALL_KERNELS.get(op, (None, []))
+    is_same = name is not None and values[len(values) - len(last) :] == last
+    return name if is_same and node.meta["val"].dtype == torch.float32 else None
 
 
 def _needs_no_copy(node: Node, values: list[Any], signature: GraphSignature) -> bool:

@@ -136,6 +136,9 @@ CpuGraph::CpuGraph(int64_t arguments, const py::list& steps,
       set_operation(step, name[0].cast<std::string>(),
                     name[1].cast<std::string>(), name[2].cast<bool>(),
                     operands);
+      if (!name[3].is_none()) {
+        step.small = small_kernel_named(name[3].cast<std::string>());
+      }
     } else {
       step.kind = Step::function;
       step.python = parts[0];
@@ -471,6 +474,11 @@ c10::IValue CpuGraph::compute(const Step& step, Registers& registers) {
     }
     return number_from_python(step.python(*numbers));
   }
+  if (step.small) {
+    if (auto small = compute_small(step, registers)) {
+      return *std::move(small);
+    }
+  }
   torch::jit::Stack stack;
   stack.reserve(std::max<size_t>(step.operands.size(), 4));
   for (const auto& operand : step.operands) {
@@ -485,6 +493,36 @@ c10::IValue CpuGraph::compute(const Step& step, Registers& registers) {
     return std::move(stack[0]);
   }
   return c10::ivalue::Tuple::create(std::move(stack));
+}
+
+std::optional<at::Tensor> CpuGraph::compute_small(const Step& step,
+                                                  Registers& registers) {
+  const auto& operands = step.operands;
+  c10::SmallVector<const Operand*, 4> parts;
+  for (const auto& operand : operands) {
+    parts.push_back(&operand);
+    if (operand.kind == Operand::tensors) {
+      parts.pop_back();
+      for (const auto& item : operand.items) {
+        parts.push_back(&item);
+      }
+    }
+  }
+  c10::SmallVector<const c10::IValue*, 4> values;
+  for (const Operand* part : parts) {
+    values.push_back(part->kind == Operand::value ? &registers[part->index]
+                                                  : &part->item);
+  }
+  const bool overwrites =
+      step.in_place && operands[0].is_last && is_only_owner(*values[0]);
+  auto result = run_small(*step.small, values,
+                          overwrites ? values[0]->toTensor() : at::Tensor());
+  for (const Operand* part : parts) {
+    if (result && part->kind == Operand::value && part->is_last) {
+      registers[part->index] = {};
+    }
+  }
+  return result;
 }
 
 bool CpuGraph::matches(const std::vector<c10::IValue>& outputs,

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "torch_google/tpu/csrc/cpu_views.h"
+#include "torch_google/tpu/csrc/small_kernels.h"
 
 namespace torch_google::tpu {
 
@@ -56,6 +57,8 @@ class CpuGraph {
     // The operator that overwrites its first operand with the result, if the
     // result may have the operand's memory.
     std::optional<c10::OperatorHandle> in_place;
+    // The kernel that runs instead of the operator if the operands are small.
+    std::optional<SmallKernel> small;
     View view_kind = View::alias;
     pybind11::object python;
     size_t position = 0;  // of the selected item
@@ -80,6 +83,8 @@ class CpuGraph {
   // Runs a step, unless its result is already known.
   void execute(const Step& step, Registers& registers) const;
   static c10::IValue compute(const Step& step, Registers& registers);
+  static std::optional<at::Tensor> compute_small(const Step& step,
+                                                 Registers& registers);
   static bool matches(const std::vector<c10::IValue>& outputs,
                       const pybind11::list& expected);
   std::vector<at::Tensor> create_results(
