@@ -32,8 +32,8 @@ class Clone:
     def __init__(self, root: Path) -> None:
         self.root = root
         source = Path(__file__).absolute().parents[2].joinpath("bazelw").resolve().parent
-        # If a git hook started this test, GIT_WORK_TREE may be set, and git would check out the clone
-        # in that directory.
+        # If a git hook started this test, GIT_WORK_TREE may be set, and git would check out the
+        # clone in that directory.
         with without_callers_repository():
             subprocess.run(["git", "clone", "--quiet", source, root], check=True)
         self._output = root.with_name(f"{root.name}.output")

@@ -7,9 +7,7 @@ processes, which start from the same PAR, so that few processes import the libra
 
 from __future__ import annotations
 
-import importlib.util
 import os
-from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
@@ -22,8 +20,6 @@ from tests.ecosystem.supervisor import Outcome
 # The time limit for a case in one mode, on a machine that is busy with other tests.
 _SECONDS = 600.0
 _LIBRARIES = os.environ["ECOSYSTEM_LIBRARIES"].split()
-# Modules that a case needs, although its library does not require them.
-_NEEDS = {"torchmetrics/detection": "torchvision"}
 
 
 def _published() -> dict[str, dict[str, Row]]:
@@ -38,16 +34,6 @@ def _published() -> dict[str, dict[str, Row]]:
 _PUBLISHED = _published()
 
 
-def _cases() -> Iterator[object]:
-    """Yield the cases. Those that this program cannot run are marked as skipped."""
-    for case in sorted(_PUBLISHED):
-        module = _NEEDS.get(case)
-        if module and importlib.util.find_spec(module) is None:
-            yield pytest.param(case, marks=pytest.mark.skip(f"this program has no {module}"))
-        else:
-            yield case
-
-
 @pytest.fixture(scope="session")
 def outcomes(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
@@ -56,9 +42,7 @@ def outcomes(
     cases = [
         item.callspec.params["case"]
         for item in request.session.items
-        if isinstance(item, pytest.Function)
-        and "outcomes" in item.fixturenames
-        and item.get_closest_marker("skip") is None
+        if isinstance(item, pytest.Function) and "outcomes" in item.fixturenames
     ]
     keys = [f"{case}:{mode}" for case in cases for mode in _PUBLISHED[case]]
     # Bazel keeps this directory, so that the traceback of a failed case can be read.
@@ -67,7 +51,7 @@ def outcomes(
     return {outcome.key: outcome for outcome in ended}
 
 
-@pytest.mark.parametrize("case", _cases())
+@pytest.mark.parametrize("case", sorted(_PUBLISHED))
 def test_the_verdicts_are_the_published_ones(case: str, outcomes: dict[str, Outcome]) -> None:
     differences = []
     for mode, row in _PUBLISHED[case].items():
@@ -80,4 +64,3 @@ def test_the_verdicts_are_the_published_ones(case: str, outcomes: dict[str, Outc
 def test_each_library_has_a_published_case() -> None:
     assert _LIBRARIES
     assert {case.partition("/")[0] for case in _PUBLISHED} == set(_LIBRARIES)
-    assert all(case in _PUBLISHED for case in _NEEDS if case.partition("/")[0] in _LIBRARIES)

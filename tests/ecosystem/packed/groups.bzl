@@ -11,3 +11,8 @@ GROUPS = {
     "pyg": (["torch_geometric"], 2),
     "vision": (["timm", "torchvision"], 3),
 }
+
+# Libraries that the cases of a group use, but that its own libraries do not require.
+USED_BY_CASES = {
+    "lightning": ["torchvision"],  # torchmetrics/detection
+}
