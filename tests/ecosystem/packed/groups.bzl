@@ -12,7 +12,7 @@ GROUPS = {
     "vision": (["timm", "torchvision"], 3),
 }
 
-# Libraries that the cases of a group use, but that its own libraries do not require.
-USED_BY_CASES = {
+# Libraries that a group's cases import, but that the group's libraries do not require.
+EXTRA_LIBRARIES = {
     "lightning": ["torchvision"],  # torchmetrics/detection
 }

@@ -59,7 +59,8 @@ _VIEWS = {
     _aten.select.int: ("select", 2),
     _aten.slice.Tensor: ("slice", 4),
 }
-# The kernels for small operands, by operator, and the required values of its last operands.
+# Maps an operator to its small kernel, and to the values (such as alpha=1) that its trailing
+# arguments must have.
 _SMALL_KERNELS: dict[OpOverload, tuple[str, list[Any]]] = {
     _aten.add.Tensor: ("add", [1]),
     _aten.sub.Tensor: ("subtract", [1]),
@@ -260,16 +261,16 @@ def _may_overwrite(node: Node) -> bool:
 
 
 def _small_kernel(op: OpOverload, values: list[Any], node: Node) -> str | None:
-    """Return the kernel that may replace an operator, if there is one."""
+    """Return the name of the small kernel that can replace `op` with these arguments, or None."""
     if op is _aten.cat.default:
         return "concatenate" if isinstance(values[1], int) else None
     if op is _aten.mean.dim:
         tensor, dimensions, _, dtype = values
         is_last = dimensions in ([-1], [tensor.meta["val"].dim() - 1])
         return "row_mean" if is_last and dtype is None else None
-    name, last = _SMALL_KERNELS.get(op, (None, []))
-    is_same = name is not None and values[len(values) - len(last) :] == last
-    return name if is_same and node.meta["val"].dtype == torch.float32 else None
+    name, trailing = _SMALL_KERNELS.get(op, (None, []))
+    matches = name is not None and values[len(values) - len(trailing) :] == trailing
+    return name if matches and node.meta["val"].dtype == torch.float32 else None
 
 
 def _needs_no_copy(node: Node, values: list[Any], signature: GraphSignature) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernels for small operands (`../csrc/small_kernels.h`) give the results of torch's."""
+"""The small kernels (`../csrc/small_kernels.h`) give the same results as torch's kernels."""
 
 from __future__ import annotations
 
@@ -44,12 +44,14 @@ def _tensors(
 ) -> torch.Tensor:
     """Draw a tensor that is dense or a part of a larger one, with its dimensions in any order."""
     order = draw(st.permutations(range(len(sizes)))) if draw(st.booleans()) else range(len(sizes))
-    gaps = [sizes[i] + draw(st.sampled_from([0, 0, 0, 1])) for i in order]
+    whole_sizes = [sizes[i] + draw(st.sampled_from([0, 0, 0, 1])) for i in order]
     seed = draw(st.integers(0, 2**31))
-    whole = torch.randn(gaps, generator=torch.Generator().manual_seed(seed)) * 3
+    whole = torch.randn(whole_sizes, generator=torch.Generator().manual_seed(seed)) * 3
     for value in draw(st.lists(_ELEMENTS, max_size=3)):
         whole.flatten()[: max(whole.numel() // 3, 1)] = value
-    corner = tuple(slice(gap - sizes[i], None) for i, gap in zip(order, gaps, strict=True))
+    corner = tuple(
+        slice(whole_size - sizes[i], None) for i, whole_size in zip(order, whole_sizes, strict=True)
+    )
     part = whole.to(dtype)[corner]
     return part.permute([list(order).index(i) for i in range(len(sizes))])
 
@@ -63,9 +65,9 @@ def _pairs(draw: st.DrawFn) -> tuple[Any, Any]:
         own = [size if draw(st.integers(0, 2)) else 1 for size in sizes]
         own = own[draw(st.integers(0, len(own))) :] if draw(st.booleans()) else own
         pair.append(draw(_tensors(tuple(own))))
-    number = draw(st.integers(0, 5))
-    if number < 2:
-        pair[number] = draw(_NUMBERS)
+    number_index = draw(st.integers(0, 5))
+    if number_index < 2:
+        pair[number_index] = draw(_NUMBERS)
     return pair[0], pair[1]
 
 
@@ -75,8 +77,8 @@ def _step(op: Any, small: str, values: list[Any], *, overwrites: bool = False) -
 
 
 def _run(steps: list[Any], tensors: list[torch.Tensor], outputs: list[int]) -> list[torch.Tensor]:
-    """Run a graph whose arguments are on tpu, over the same memory layout as `tensors`."""
-    placed = [
+    """Copy `tensors` to tpu with their strides and offsets, and run a graph on the copies."""
+    copies = [
         torch.tensor([], dtype=each.dtype)
         .set_(each.untyped_storage())
         .to("tpu")
@@ -84,7 +86,7 @@ def _run(steps: list[Any], tensors: list[torch.Tensor], outputs: list[int]) -> l
         for each in tensors
     ]
     graph = _C.CpuGraph(len(tensors), steps, [("value", output) for output in outputs], [], 0)
-    results = graph.run(placed, None)
+    results = graph.run(copies, None)
     assert isinstance(results, list), results
     return results
 
@@ -92,21 +94,23 @@ def _run(steps: list[Any], tensors: list[torch.Tensor], outputs: list[int]) -> l
 def _assert_same(actual: torch.Tensor, expected: torch.Tensor) -> None:
     assert actual.dtype == expected.dtype
     torch.testing.assert_close(actual.cpu(), expected, rtol=0, atol=0, equal_nan=True)
-    for size, own, other in zip(actual.shape, actual.stride(), expected.stride(), strict=True):
-        assert size == 1 or own == other
+    assert torch.equal(actual.cpu().signbit()[expected == 0], expected.signbit()[expected == 0])
+    strides = zip(actual.shape, actual.stride(), expected.stride(), strict=True)
+    for size, actual_stride, expected_stride in strides:
+        assert size == 1 or actual_stride == expected_stride
 
 
 @settings(max_examples=examples(4000, part=60), deadline=None)
 @given(st.sampled_from(list(_BINARY)), _pairs(), st.booleans())
-def test_binary_operators_have_torch_s_bits(
+def test_binary_operators_match_torch_exactly(
     name: str, pair: tuple[Any, Any], is_computed: bool
 ) -> None:
     tensors = [each for each in pair if isinstance(each, torch.Tensor)]
-    steps, values, place = [], [], 0
+    steps, values, index = [], [], 0
     for each in pair:
         if isinstance(each, torch.Tensor):
-            values.append(("value", place))
-            place += 1
+            values.append(("value", index))
+            index += 1
         elif is_computed:
             steps.append((max, [("constant", each), ("constant", each)]))
             values.append(("value", len(tensors)))
@@ -120,7 +124,7 @@ def test_binary_operators_have_torch_s_bits(
 
 @settings(max_examples=examples(2000, part=40), deadline=None)
 @given(st.sampled_from(list(_UNARY)), st.lists(st.integers(1, 5), max_size=4), st.data())
-def test_unary_operators_have_torch_s_bits(name: str, sizes: list[int], data: Any) -> None:
+def test_unary_operators_match_torch_exactly(name: str, sizes: list[int], data: Any) -> None:
     op, constants = _UNARY[name]
     x = data.draw(_tensors(tuple(sizes)))
     step = _step(op, name, [("value", 0), *[("constant", each) for each in constants]])
@@ -130,7 +134,7 @@ def test_unary_operators_have_torch_s_bits(name: str, sizes: list[int], data: An
 
 @settings(max_examples=examples(2000, part=40), deadline=None)
 @given(st.lists(st.sampled_from([1, 2, 5]), min_size=1, max_size=4), st.data())
-def test_a_concatenation_is_torch_s(sizes: list[int], data: Any) -> None:
+def test_concatenation_matches_torch(sizes: list[int], data: Any) -> None:
     axis = data.draw(st.integers(-len(sizes), len(sizes) - 1))
     dtype = data.draw(st.sampled_from([torch.float32, torch.int64, torch.bool, torch.bfloat16]))
     parts = []
@@ -138,20 +142,23 @@ def test_a_concatenation_is_torch_s(sizes: list[int], data: Any) -> None:
         own = list(sizes)
         own[axis] = length
         parts.append(data.draw(_tensors(tuple(own), dtype)))
-    listed = ("list", [("value", i) for i in range(len(parts))])
-    step = _step(_aten.cat.default, "concatenate", [listed, ("constant", axis)])
+    operand_list = ("list", [("value", i) for i in range(len(parts))])
+    step = _step(_aten.cat.default, "concatenate", [operand_list, ("constant", axis)])
     (actual,) = _run([step], parts, [len(parts)])
     _assert_same(actual, torch.cat(parts, axis))
 
 
 @settings(max_examples=examples(2000, part=40), deadline=None)
 @given(st.lists(st.integers(1, 4), max_size=3), st.integers(1, 40), st.booleans(), st.data())
-def test_a_mean_is_rounded_once(sizes: list[int], length: int, keeps: bool, data: Any) -> None:
+def test_mean_is_close_to_the_mean_in_double_precision(
+    sizes: list[int], length: int, keeps: bool, data: Any
+) -> None:
     x = data.draw(_tensors((*sizes, length)))
     step = _mean_step(keeps)
     (actual,) = _run([step], [x], [1])
     expected = x.double().mean(-1, keepdim=keeps).float()
-    # torch's own kernel, which runs for some strides, sums in float32.
+    # The tolerance is loose because torch's own kernel, which runs for some strides, accumulates in
+    # float32.
     scale = float(x.abs().nan_to_num(0, 0, 0).max())
     torch.testing.assert_close(actual.cpu(), expected, rtol=1e-5, atol=1e-6 * scale, equal_nan=True)
     assert actual.shape == x.mean(-1, keepdim=keeps).shape
@@ -162,14 +169,14 @@ def _mean_step(keeps: bool) -> Any:
     return _step(_aten.mean.dim, "row_mean", [("value", 0), *constants])
 
 
-def test_a_mean_is_summed_in_double_precision() -> None:
+def test_mean_is_accumulated_in_double_precision() -> None:
     x = torch.tensor([[1e8, 1, -1e8, 2] * 4])
     assert float(x.mean(-1)) != 0.75
     (actual,) = _run([_mean_step(False)], [x], [1])
     assert float(actual) == 0.75
 
 
-def test_an_operator_overwrites_its_first_operand_if_nothing_else_has_it() -> None:
+def test_an_overwriting_step_preserves_an_operand_that_is_also_an_output() -> None:
     x, y = torch.randn(3, 5), torch.randn(5)
     product = _step(_BINARY["multiply"], "multiply", [("value", 0), ("value", 1)])
     sums = _step(
@@ -182,8 +189,8 @@ def test_an_operator_overwrites_its_first_operand_if_nothing_else_has_it() -> No
             _assert_same(results[1], x * y)
 
 
-def test_other_arguments_run_torch_s_kernels() -> None:
-    """Operators with arguments that the small kernels lack have the same results in a graph."""
+def test_unsupported_arguments_fall_back_to_torch() -> None:
+    """A graph runs torch's kernels for arguments that the small kernels do not support."""
 
     def function(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
         return [

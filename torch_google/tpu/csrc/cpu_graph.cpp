@@ -137,7 +137,7 @@ CpuGraph::CpuGraph(int64_t arguments, const py::list& steps,
                     name[1].cast<std::string>(), name[2].cast<bool>(),
                     operands);
       if (!name[3].is_none()) {
-        step.small = small_kernel_named(name[3].cast<std::string>());
+        step.small_kernel = small_kernel_named(name[3].cast<std::string>());
       }
     } else {
       step.kind = Step::function;
@@ -474,8 +474,8 @@ c10::IValue CpuGraph::compute(const Step& step, Registers& registers) {
     }
     return number_from_python(step.python(*numbers));
   }
-  if (step.small) {
-    if (auto small = compute_small(step, registers)) {
+  if (step.small_kernel) {
+    if (auto small = run_step_with_small_kernel(step, registers)) {
       return *std::move(small);
     }
   }
@@ -495,8 +495,8 @@ c10::IValue CpuGraph::compute(const Step& step, Registers& registers) {
   return c10::ivalue::Tuple::create(std::move(stack));
 }
 
-std::optional<at::Tensor> CpuGraph::compute_small(const Step& step,
-                                                  Registers& registers) {
+std::optional<at::Tensor> CpuGraph::run_step_with_small_kernel(
+    const Step& step, Registers& registers) {
   const auto& operands = step.operands;
   c10::SmallVector<const Operand*, 4> parts;
   for (const auto& operand : operands) {
@@ -515,8 +515,9 @@ std::optional<at::Tensor> CpuGraph::compute_small(const Step& step,
   }
   const bool overwrites =
       step.in_place && operands[0].is_last && is_only_owner(*values[0]);
-  auto result = run_small(*step.small, values,
-                          overwrites ? values[0]->toTensor() : at::Tensor());
+  auto result =
+      run_small_kernel(*step.small_kernel, values,
+                       overwrites ? values[0]->toTensor() : at::Tensor());
   for (const Operand* part : parts) {
     if (result && part->kind == Operand::value && part->is_last) {
       registers[part->index] = {};

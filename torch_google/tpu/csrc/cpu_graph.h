@@ -58,7 +58,7 @@ class CpuGraph {
     // result may have the operand's memory.
     std::optional<c10::OperatorHandle> in_place;
     // The kernel that runs instead of the operator if the operands are small.
-    std::optional<SmallKernel> small;
+    std::optional<SmallKernel> small_kernel;
     View view_kind = View::alias;
     pybind11::object python;
     size_t position = 0;  // of the selected item
@@ -83,8 +83,8 @@ class CpuGraph {
   // Runs a step, unless its result is already known.
   void execute(const Step& step, Registers& registers) const;
   static c10::IValue compute(const Step& step, Registers& registers);
-  static std::optional<at::Tensor> compute_small(const Step& step,
-                                                 Registers& registers);
+  static std::optional<at::Tensor> run_step_with_small_kernel(
+      const Step& step, Registers& registers);
   static bool matches(const std::vector<c10::IValue>& outputs,
                       const pybind11::list& expected);
   std::vector<at::Tensor> create_results(

@@ -10,8 +10,9 @@
 #include <cstring>
 #include <map>
 
-// Tells the compiler that iterations of a loop are independent. The result may
-// have the memory of an operand, but an iteration writes only what it has read.
+// Tells the compiler that the iterations of a loop are independent. The result
+// may alias an operand, but an iteration writes only to the element that it has
+// just read.
 #if defined(__clang__)
 #define TORCH_GOOGLE_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -21,7 +22,8 @@
 namespace torch_google::tpu {
 namespace {
 
-// Larger tensors gain nothing: torch uses wider vectors, and several threads.
+// For larger tensors, torch's kernels are as fast: they use wider vector
+// instructions and several threads.
 constexpr int64_t kMaxElements = 8192;
 constexpr size_t kMaxConcatenatedBytes = 1 << 20;
 
@@ -31,8 +33,9 @@ bool is_strided_cpu(const at::Tensor& tensor) {
          !tensor.is_neg() && !tensor._is_zerotensor();
 }
 
-// An operand as a matrix of the result's sizes. Strides of 0 repeat elements.
-struct Elements {
+// An operand, a tensor or a number, broadcast to the result's rows and columns.
+// A stride of 0 repeats an element.
+struct ElementwiseOperand {
   const float* data = nullptr;
   float number = 0;
   c10::IntArrayRef sizes;
@@ -49,7 +52,7 @@ struct Elements {
   }
 };
 
-bool set_operand(const c10::IValue& value, Elements& operand) {
+bool set_operand(const c10::IValue& value, ElementwiseOperand& operand) {
   operand.data = &operand.number;
   if (value.isDouble()) {
     operand.number = static_cast<float>(value.toDouble());
@@ -81,16 +84,18 @@ bool set_operand(const c10::IValue& value, Elements& operand) {
   return false;
 }
 
-// The result's sizes, and the matrix that all operands have in common.
+// The result's sizes, and its rows and columns once its dimensions are
+// collapsed to two.
 struct Matrix {
   at::DimVector sizes;
   int64_t rows = 1;
   int64_t columns = 1;
 };
 
-// Sets the sizes of the result. Returns false if the operands have none in
-// common, or if the result has no elements or too many.
-bool set_sizes(const std::array<Elements, 2>& operands, Matrix& matrix) {
+// Sets the sizes of the result. Returns false if the operands' sizes do not
+// broadcast, or if the result is empty or has more than kMaxElements elements.
+bool set_sizes(const std::array<ElementwiseOperand, 2>& operands,
+               Matrix& matrix) {
   const auto dimensions = static_cast<int64_t>(
       std::max(operands[0].sizes.size(), operands[1].sizes.size()));
   matrix.sizes.resize(dimensions);
@@ -111,35 +116,38 @@ bool set_sizes(const std::array<Elements, 2>& operands, Matrix& matrix) {
   return true;
 }
 
-// Merges the result's dimensions to rows and columns. Returns false if the
-// strides of an operand do not permit it, or if torch could order the memory of
-// the result by other dimensions first.
-bool set_matrix(std::array<Elements, 2>& operands, Matrix& matrix) {
+// Collapses the result's dimensions into rows and columns. Returns false if an
+// operand's strides prevent that, or if torch might lay out the result in an
+// order other than row-major.
+bool set_matrix(std::array<ElementwiseOperand, 2>& operands, Matrix& matrix) {
   const auto dimensions = static_cast<int64_t>(matrix.sizes.size());
-  int levels = 0;
+  int dimensions_used = 0;
   for (int64_t i = 0; i < dimensions; ++i) {
     const int64_t size = matrix.sizes[dimensions - 1 - i];
     if (size == 1) {
       continue;
     }
-    const auto continues = [&](int64_t Elements::* stride, int64_t count) {
+    const auto can_merge = [&](int64_t ElementwiseOperand::* stride,
+                               int64_t count) {
       return std::all_of(operands.begin(), operands.end(), [&](const auto& o) {
         return o.stride(i) == o.*stride * count;
       });
     };
-    if (levels == 1 && continues(&Elements::column_stride, matrix.columns)) {
+    if (dimensions_used == 1 &&
+        can_merge(&ElementwiseOperand::column_stride, matrix.columns)) {
       matrix.columns *= size;
-    } else if (levels == 2 && continues(&Elements::row_stride, matrix.rows)) {
+    } else if (dimensions_used == 2 &&
+               can_merge(&ElementwiseOperand::row_stride, matrix.rows)) {
       matrix.rows *= size;
-    } else if (levels == 2) {
+    } else if (dimensions_used == 2) {
       return false;
     } else {
       for (auto& operand : operands) {
-        (levels == 0 ? operand.column_stride : operand.row_stride) =
+        (dimensions_used == 0 ? operand.column_stride : operand.row_stride) =
             operand.stride(i);
       }
-      (levels == 0 ? matrix.columns : matrix.rows) = size;
-      ++levels;
+      (dimensions_used == 0 ? matrix.columns : matrix.rows) = size;
+      ++dimensions_used;
     }
   }
   return std::all_of(operands.begin(), operands.end(), [&](const auto& o) {
@@ -176,7 +184,8 @@ void fill_row(float* result, int64_t columns, const float* x, int64_t x_stride,
 
 template <typename Function>
 void fill(float* result, const Matrix& matrix,
-          const std::array<Elements, 2>& operands, Function function) {
+          const std::array<ElementwiseOperand, 2>& operands,
+          Function function) {
   const auto& [x, y] = operands;
   for (int64_t row = 0; row < matrix.rows; ++row) {
     fill_row(result + row * matrix.columns, matrix.columns,
@@ -185,9 +194,9 @@ void fill(float* result, const Matrix& matrix,
   }
 }
 
-void compute(SmallKernel kind, float* result, const Matrix& matrix,
-             const std::array<Elements, 2>& operands) {
-  switch (kind) {
+void compute(SmallKernel kernel, float* result, const Matrix& matrix,
+             const std::array<ElementwiseOperand, 2>& operands) {
+  switch (kernel) {
     case SmallKernel::add:
       return fill(result, matrix, operands,
                   [](float x, float y) { return x + y; });
@@ -215,15 +224,17 @@ void compute(SmallKernel kind, float* result, const Matrix& matrix,
   TORCH_INTERNAL_ASSERT(false, "tpu: not an elementwise kernel");
 }
 
-// The contiguous parts of a tensor that its last dimensions form.
+// A tensor as `count` contiguous blocks of `elements` elements, which start
+// `stride` elements apart.
 struct Blocks {
   int64_t count = 1;
   int64_t stride = 0;
   int64_t elements = 1;
 };
 
-// Finds the blocks that the dimensions from `dimension` on form. Returns false
-// if they are not contiguous, or have no common stride.
+// Splits a tensor into blocks, one for each index into the dimensions before
+// `dimension`. Returns false if a block is not contiguous or the blocks are not
+// evenly spaced.
 bool set_blocks(const at::Tensor& tensor, int64_t dimension, Blocks& blocks) {
   for (int64_t i = tensor.dim() - 1; i >= 0; --i) {
     const int64_t size = tensor.size(i);
@@ -248,7 +259,7 @@ bool set_blocks(const at::Tensor& tensor, int64_t dimension, Blocks& blocks) {
   return true;
 }
 
-float mean(const float* values, int64_t count) {
+float compute_mean(const float* values, int64_t count) {
   constexpr int64_t kLanes = 8;
   std::array<double, kLanes> sums{};
   int64_t i = 0;
@@ -267,11 +278,11 @@ float mean(const float* values, int64_t count) {
   return static_cast<float>(sum / static_cast<double>(count));
 }
 
-std::optional<at::Tensor> elementwise(SmallKernel kind,
-                                      const c10::IValue& first,
-                                      const c10::IValue* second,
-                                      const at::Tensor& target) {
-  std::array<Elements, 2> operands;
+std::optional<at::Tensor> run_elementwise(SmallKernel kernel,
+                                          const c10::IValue& first,
+                                          const c10::IValue* second,
+                                          const at::Tensor& target) {
+  std::array<ElementwiseOperand, 2> operands;
   operands[1].data = &operands[1].number;
   if (!set_operand(first, operands[0]) ||
       (second && !set_operand(*second, operands[1])) ||
@@ -291,22 +302,22 @@ std::optional<at::Tensor> elementwise(SmallKernel kind,
   if (!result.defined()) {
     result = at::detail::empty_cpu(matrix.sizes, at::kFloat);
   }
-  compute(kind, result.mutable_data_ptr<float>(), matrix, operands);
+  compute(kernel, result.mutable_data_ptr<float>(), matrix, operands);
   return result;
 }
 
-std::optional<at::Tensor> concatenation(
+std::optional<at::Tensor> run_concatenate(
     c10::ArrayRef<const c10::IValue*> tensors, int64_t dimension) {
   if (tensors.empty() || !tensors[0]->isTensor() ||
       !tensors[0]->toTensor().defined()) {
     return std::nullopt;
   }
-  const at::Tensor& model = tensors[0]->toTensor();
-  if (dimension < -model.dim() || dimension >= model.dim()) {
+  const at::Tensor& first = tensors[0]->toTensor();
+  if (dimension < -first.dim() || dimension >= first.dim()) {
     return std::nullopt;
   }
-  dimension = dimension < 0 ? dimension + model.dim() : dimension;
-  at::DimVector sizes(model.sizes());
+  dimension = dimension < 0 ? dimension + first.dim() : dimension;
+  at::DimVector sizes(first.sizes());
   sizes[dimension] = 0;
   c10::SmallVector<Blocks, 4> blocks(tensors.size());
   int64_t elements = 0;
@@ -315,8 +326,8 @@ std::optional<at::Tensor> concatenation(
       return std::nullopt;
     }
     const at::Tensor& each = tensors[i]->toTensor();
-    if (!is_strided_cpu(each) || each.scalar_type() != model.scalar_type() ||
-        each.dim() != model.dim() || each.numel() == 0 ||
+    if (!is_strided_cpu(each) || each.scalar_type() != first.scalar_type() ||
+        each.dim() != first.dim() || each.numel() == 0 ||
         each.suggest_memory_format() != at::MemoryFormat::Contiguous ||
         !set_blocks(each, dimension, blocks[i])) {
       return std::nullopt;
@@ -329,27 +340,27 @@ std::optional<at::Tensor> concatenation(
     sizes[dimension] += each.size(dimension);
     elements += blocks[i].elements;
   }
-  const size_t item = model.itemsize();
-  if (elements * blocks[0].count * item > kMaxConcatenatedBytes) {
+  const size_t item_bytes = first.itemsize();
+  if (elements * blocks[0].count * item_bytes > kMaxConcatenatedBytes) {
     return std::nullopt;
   }
-  at::Tensor result = at::detail::empty_cpu(sizes, model.scalar_type());
+  at::Tensor result = at::detail::empty_cpu(sizes, first.scalar_type());
   auto* to = static_cast<char*>(result.mutable_data_ptr());
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto& [count, stride, length] = blocks[i];
     const auto* from =
         static_cast<const char*>(tensors[i]->toTensor().const_data_ptr());
     for (int64_t k = 0; k < count; ++k) {
-      std::memcpy(to + k * elements * item, from + k * stride * item,
-                  length * item);
+      std::memcpy(to + k * elements * item_bytes,
+                  from + k * stride * item_bytes, length * item_bytes);
     }
-    to += length * item;
+    to += length * item_bytes;
   }
   return result;
 }
 
-std::optional<at::Tensor> row_mean(const c10::IValue& operand,
-                                   bool keeps_dimension) {
+std::optional<at::Tensor> run_row_mean(const c10::IValue& operand,
+                                       bool keeps_dimension) {
   if (!operand.isTensor() || !is_strided_cpu(operand.toTensor())) {
     return std::nullopt;
   }
@@ -370,7 +381,7 @@ std::optional<at::Tensor> row_mean(const c10::IValue& operand,
   auto* means = result.mutable_data_ptr<float>();
   const auto* values = tensor.const_data_ptr<float>();
   for (int64_t i = 0; i < rows.count; ++i) {
-    means[i] = mean(values + i * rows.stride, rows.elements);
+    means[i] = compute_mean(values + i * rows.stride, rows.elements);
   }
   return result;
 }
@@ -378,7 +389,7 @@ std::optional<at::Tensor> row_mean(const c10::IValue& operand,
 }  // namespace
 
 SmallKernel small_kernel_named(const std::string& name) {
-  static const std::map<std::string, SmallKernel> kKinds = {
+  static const std::map<std::string, SmallKernel> kKernels = {
       {"add", SmallKernel::add},
       {"subtract", SmallKernel::subtract},
       {"multiply", SmallKernel::multiply},
@@ -389,23 +400,24 @@ SmallKernel small_kernel_named(const std::string& name) {
       {"concatenate", SmallKernel::concatenate},
       {"row_mean", SmallKernel::row_mean},
   };
-  const auto found = kKinds.find(name);
-  TORCH_CHECK(found != kKinds.end(), "tpu: no small kernel is named ", name);
+  const auto found = kKernels.find(name);
+  TORCH_CHECK(found != kKernels.end(), "tpu: no small kernel is named ", name);
   return found->second;
 }
 
-std::optional<at::Tensor> run_small(SmallKernel kind,
-                                    c10::ArrayRef<const c10::IValue*> operands,
-                                    const at::Tensor& target) {
-  switch (kind) {
+std::optional<at::Tensor> run_small_kernel(
+    SmallKernel kernel, c10::ArrayRef<const c10::IValue*> operands,
+    const at::Tensor& target) {
+  switch (kernel) {
     case SmallKernel::concatenate:
-      return concatenation(operands.slice(0, operands.size() - 1),
-                           operands.back()->toInt());
+      return run_concatenate(operands.slice(0, operands.size() - 1),
+                             operands.back()->toInt());
     case SmallKernel::row_mean:
-      return row_mean(*operands[0], operands[2]->toBool());
+      return run_row_mean(*operands[0], operands[2]->toBool());
     default:
-      return elementwise(kind, *operands[0],
-                         operands.size() > 1 ? operands[1] : nullptr, target);
+      return run_elementwise(kernel, *operands[0],
+                             operands.size() > 1 ? operands[1] : nullptr,
+                             target);
   }
 }
 

@@ -12,7 +12,7 @@
 
 namespace torch_google::tpu {
 
-// The kinds of operators. All but the last two are elementwise.
+// The operators that have a small kernel. All but the last two are elementwise.
 enum class SmallKernel {
   add,
   subtract,
@@ -25,23 +25,29 @@ enum class SmallKernel {
   row_mean
 };
 
-// Returns the kind with this name, such as "add". Throws c10::Error if there is
-// none.
+// Returns the kernel with this name, such as "add". Throws c10::Error if there
+// is none.
 SmallKernel small_kernel_named(const std::string& name);
 
-// Returns the result of an operator, with the sizes and strides that torch's
-// operator gives it, and the same bits, except for `row_mean`. Returns nullopt,
-// and has written nothing, if torch's own kernel must run: for dtypes other
-// than float32, more than 8,192 elements, or operands that are not the rows of
-// matrices. A concatenation may have any dtype and up to 1 MiB.
+// Returns the result of an operator. It is bitwise equal to that of torch's
+// kernel and has the same sizes and strides. Only a mean may differ in its last
+// bits: it is accumulated in double precision.
 //
-// `operands` are tensors and numbers: one or two of an elementwise operator,
-// and then any others; the tensors of `concatenate`, and the dimension; of
-// `row_mean`, the arguments of aten::mean.dim, whose dimension is the last. Its
-// sums are in double precision. If `target` is defined, it is the first operand
-// of an elementwise operator, and its memory is overwritten with the result.
-std::optional<at::Tensor> run_small(SmallKernel kind,
-                                    c10::ArrayRef<const c10::IValue*> operands,
-                                    const at::Tensor& target);
+// `operands` depends on the kernel:
+// - elementwise: one or two tensors or numbers; the others, such as alpha, are
+//   ignored
+// - concatenate: the tensors, then the dimension
+// - row_mean: the arguments of aten::mean.dim for the last dimension
+//
+// If `target` is defined, it is the first operand of an elementwise operator,
+// and its memory is overwritten with the result.
+//
+// Returns nullopt, without writing anything, if torch's own kernel must run.
+// That is the case for dtypes other than float32, for more than 8,192 elements,
+// and for strides that cannot be collapsed to rows of contiguous elements. A
+// concatenation may have any dtype and up to 1 MiB.
+std::optional<at::Tensor> run_small_kernel(
+    SmallKernel kernel, c10::ArrayRef<const c10::IValue*> operands,
+    const at::Tensor& target);
 
 }  // namespace torch_google::tpu
