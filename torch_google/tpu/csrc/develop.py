@@ -28,7 +28,7 @@ _HERE = Path(__file__).resolve().parent
 _ROOT = _HERE.parents[2]
 _FLAGS = (
     *("-O2", "-g0", "-std=c++20", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wno-sign-compare"),
-    *("-Winvalid-pch", "-DAT_PER_OPERATOR_HEADERS"),
+    *("-fno-math-errno", "-Winvalid-pch", "-DAT_PER_OPERATOR_HEADERS"),
     f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}",
 )
 _LIBRARIES = ("-lc10", "-ltorch", "-ltorch_cpu", "-ltorch_python")
