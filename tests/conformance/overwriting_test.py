@@ -19,7 +19,7 @@ from tests.conformance import samples, two_ways
 
 # The default run covers about this many operators.
 _PARTS = 40
-_CLONE = ("aten::clone", "", False)
+_CLONE = ("aten::clone", "", False, None)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -121,7 +121,7 @@ def _overwritten(
     steps = [
         (_CLONE, [operands[0], ("constant", None)]),
         (
-            (func._schema.name, func._schema.overload_name, True),
+            (func._schema.name, func._schema.overload_name, True, None),
             [("value", copy), *operands[1:]],
         ),
     ]
