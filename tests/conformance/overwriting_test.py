@@ -105,6 +105,7 @@ def _overwritten(
     Return the result, and the tensor arguments on the device and on the CPU.
     """
     from torch_google.tpu import _C
+    from torch_google.tpu.compile import cpu_graph
 
     tensors = [leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, torch.Tensor)]
     registers = {id(tensor): index for index, tensor in enumerate(tensors)}
@@ -116,12 +117,13 @@ def _overwritten(
             return "list", [operand(item) for item in value]
         return "constant", value
 
+    small = cpu_graph.small_kernel(func, arguments, arguments[0])
     operands = [operand(value) for value in arguments]
     copy, result = len(tensors), len(tensors) + 1
     steps = [
         (_CLONE, [operands[0], ("constant", None)]),
         (
-            (func._schema.name, func._schema.overload_name, True, None),
+            (func._schema.name, func._schema.overload_name, True, small),
             [("value", copy), *operands[1:]],
         ),
     ]

@@ -181,7 +181,7 @@ def _step(
         if _needs_no_copy(node, values, signature):
             target = torch.ops.aten.contiguous.default
         schema = target._schema
-        small = _small_kernel(target, values, node)
+        small = small_kernel(target, arguments, node.meta.get("val"))
         name = (schema.name, schema.overload_name, _may_overwrite(node), small)
         return name, [_operand(value, registers, signature) for value in values]
     if target is operator.getitem and isinstance(node.args[1], int):
@@ -260,17 +260,22 @@ def _may_overwrite(node: Node) -> bool:
     )
 
 
-def _small_kernel(op: OpOverload, values: list[Any], node: Node) -> str | None:
-    """Return the name of the small kernel that can replace `op` with these arguments, or None."""
+def small_kernel(op: OpOverload, arguments: Sequence[Any], result: Any) -> str | None:
+    """Return the name of the small kernel that can replace `op` with these arguments, or None.
+
+    `arguments` are in schema order. The tensors may be fake.
+    """
     if op is _aten.cat.default:
-        return "concatenate" if isinstance(values[1], int) else None
+        return "concatenate" if isinstance(arguments[1], int) else None
     if op is _aten.mean.dim:
-        tensor, dimensions, _, dtype = values
-        is_last = dimensions in ([-1], [tensor.meta["val"].dim() - 1])
+        tensor, dimensions, _, dtype = arguments
+        is_last = dimensions in ([-1], [tensor.dim() - 1])
         return "row_mean" if is_last and dtype is None else None
-    name, trailing = _SMALL_KERNELS.get(op, (None, []))
-    matches = name is not None and values[len(values) - len(trailing) :] == trailing
-    return name if matches and node.meta["val"].dtype == torch.float32 else None
+    if op not in _SMALL_KERNELS or result.dtype != torch.float32:
+        return None
+    name, trailing = _SMALL_KERNELS[op]
+    last = list(arguments[len(arguments) - len(trailing) :])
+    return name if all(isinstance(v, int | float) for v in last) and last == trailing else None
 
 
 def _needs_no_copy(node: Node, values: list[Any], signature: GraphSignature) -> bool:

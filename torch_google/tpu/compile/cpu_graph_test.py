@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,12 +18,7 @@ from torch_google.tpu.compile import cpu_graph
 _aten = torch.ops.aten
 
 
-@pytest.fixture(autouse=True, scope="module")
-def cpu_kernels() -> Iterator[None]:
-    before = torch.tpu.get_cpu_kernels()
-    torch.tpu.set_cpu_kernels(True)
-    yield
-    torch.tpu.set_cpu_kernels(before)
+pytestmark = pytest.mark.usefixtures("cpu_kernels")
 
 
 @st.composite

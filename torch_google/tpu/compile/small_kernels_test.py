@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -30,12 +29,7 @@ _NUMBERS = st.sampled_from([0, 3, -2, 2**40, 0.1, -0.0, 1e-40, 1e300, float("inf
 _ELEMENTS = st.sampled_from([0.0, -0.0, 1e-40, 3e30, float("inf"), float("-inf"), float("nan")])
 
 
-@pytest.fixture(autouse=True, scope="module")
-def cpu_kernels() -> Iterator[None]:
-    before = torch.tpu.get_cpu_kernels()
-    torch.tpu.set_cpu_kernels(True)
-    yield
-    torch.tpu.set_cpu_kernels(before)
+pytestmark = pytest.mark.usefixtures("cpu_kernels")
 
 
 @st.composite

@@ -500,12 +500,11 @@ std::optional<at::Tensor> CpuGraph::run_step_with_small_kernel(
   const auto& operands = step.operands;
   c10::SmallVector<const Operand*, 4> parts;
   for (const auto& operand : operands) {
-    parts.push_back(&operand);
-    if (operand.kind == Operand::tensors) {
-      parts.pop_back();
-      for (const auto& item : operand.items) {
-        parts.push_back(&item);
-      }
+    if (operand.kind != Operand::tensors) {
+      parts.push_back(&operand);
+    }
+    for (const auto& item : operand.items) {
+      parts.push_back(&item);
     }
   }
   c10::SmallVector<const c10::IValue*, 4> values;
