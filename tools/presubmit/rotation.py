@@ -5,8 +5,9 @@
 
 The program reads target labels, one per line, prints those to run, and writes a summary to standard
 error. --turn, a number that the caller increases over time, determines the first target, so that
-every target eventually runs. Costs come from tests/seconds.json; a target without an entry counts
-as five minutes. This module needs only the standard library.
+every target that fits eventually runs. Targets that alone exceed the time left are skipped, and
+named on standard error. Costs come from tests/seconds.json; a target without an entry counts as
+five minutes. This module needs only the standard library.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from tools.presubmit.results import ResultsError
 from tools.presubmit.seconds import Cost
 
 _UNKNOWN = Cost(total=300, longest=300, shards=1)
+# The smallest budget, in CPU seconds: enough for most targets, even if CI is late.
+_MIN_BUDGET = 300.0
 
 
 def choose(
@@ -28,23 +31,30 @@ def choose(
     *,
     budget: float,
     turn: int,
-) -> list[str]:
-    """Return as many consecutive targets as fit into `budget` CPU seconds, but at least one.
+) -> tuple[list[str], list[str]]:
+    """Return the next targets that together fit into `budget` CPU seconds, and those skipped.
 
-    The first target's index is `turn` modulo the number of targets.
+    A target that alone exceeds the budget is skipped. A budget below five minutes counts as five
+    minutes. The first target's index is `turn` modulo the number of targets.
     """
+    budget = left = max(budget, _MIN_BUDGET)
     first = turn % len(labels)
     chosen: list[str] = []
+    skipped: list[str] = []
     for label in [*labels[first:], *labels[:first]]:
-        budget -= costs.get(label, _UNKNOWN).total
-        if chosen and budget < 0:
+        cost = costs.get(label, _UNKNOWN).total
+        if cost > budget:
+            skipped.append(label)
+            continue
+        left -= cost
+        if left < 0:
             break
         chosen.append(label)
-    return chosen
+    return chosen, skipped
 
 
 def main(argv: collections.abc.Sequence[str]) -> int:
-    """Print the chosen targets. Return 0, or 1 if there are no targets to choose from."""
+    """Print the chosen targets. Return 0, or 1 if there are none."""
     parser = argparse.ArgumentParser(prog="rotation", description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, required=True, help="elapsed time that is left")
     parser.add_argument("--cores", type=int, required=True)
@@ -60,7 +70,17 @@ def main(argv: collections.abc.Sequence[str]) -> int:
     except ResultsError as error:
         print(f"rotation: {error}", file=sys.stderr)
         costs = {}
-    chosen = choose(labels, costs, budget=options.seconds * options.cores, turn=options.turn)
+    budget = options.seconds * options.cores
+    chosen, skipped = choose(labels, costs, budget=budget, turn=options.turn)
+    for label in skipped:
+        print(
+            f"full run: skipped {label}, which takes {costs[label].total} CPU s; {budget:.0f} are "
+            f"left. Run it alone: bazelw test --config=full {label}",
+            file=sys.stderr,
+        )
+    if not chosen:
+        print(f"rotation: no target fits into {budget:.0f} CPU s; give more", file=sys.stderr)
+        return 1
     print(
         f"full run, turn {options.turn}: {len(chosen)} of {len(labels)} targets, "
         f"{chosen[0]} to {chosen[-1]}",
