@@ -170,10 +170,10 @@ def logspace(
 ) -> Array:
     target = _target((start, end), dtype)
 
-    def power(exponents: Array) -> Array:
+    def power(exponents: Array, base: Operand) -> Array:
         return jnp.power(jnp.asarray(base, exponents.dtype), exponents)
 
-    return _spaced(start, end, steps, target, power)
+    return _spaced(start, end, steps, target, power, base)
 
 
 def _target(ends: tuple[Operand, Operand], dtype: torch.dtype | None) -> torch.dtype:
@@ -188,41 +188,45 @@ def _spaced(
     end: Operand,
     steps: int,
     target: torch.dtype,
-    function: Callable[[Array], Array],
+    function: Callable[..., Array],
+    *others: Operand,
 ) -> Array:
-    """Apply a function to evenly spaced values, which are computed in double precision."""
+    """Apply a function to evenly spaced values, which are computed in double precision.
+
+    `others` are the function's other arguments.
+    """
     if steps > 1:  # for a single step, torch returns the start unchanged
         start, end = convert(start, target), convert(end, target)
     wide = torch.complex128 if target.is_complex else torch.float64
 
-    def in_double(first: Operand, last: Operand) -> Array:
+    def in_double(first: Operand, last: Operand, *others: Operand) -> Array:
         values = _between(convert(first, wide), convert(last, wide), steps)
-        return convert(function(values), target)
+        return convert(function(values, *others), target)
 
     if not target.is_complex:
-        return in_double(start, end)
+        return in_double(start, end, *others)
 
-    def by_parts(first: Operand, last: Operand) -> Array:
+    def by_parts(first: Operand, last: Operand, *others: Operand) -> Array:
         first, last = convert(first, target), convert(last, target)
         parts = [
             _between(a.astype(jnp.float64), b.astype(jnp.float64), steps).astype(a.dtype)
             for a, b in ((first.real, last.real), (first.imag, last.imag))
         ]
-        return function(lax.complex(*parts))
+        return function(lax.complex(*parts), *others)
 
     # A TPU has no complex128: a conversion to complex128, or a constant of that dtype, aborts
     # libtpu. Python's complex numbers would become such constants, so they are not passed to
     # `choose` as operands.
-    def with_ends(function: Callable[[Operand, Operand], Array]) -> Callable[..., Array]:
+    def of_operands(function: Callable[..., Array]) -> Callable[..., Array]:
         def of_arrays(*arrays: Array) -> Array:
             rest = iter(arrays)
-            return function(*(end if isinstance(end, complex) else next(rest) for end in ends))
+            return function(*(each if isinstance(each, complex) else next(rest) for each in given))
 
         return of_arrays
 
-    ends = start, end
-    arrays = [jnp.asarray(end) for end in ends if not isinstance(end, complex)]
-    values: Array = choose(*arrays, tpu=with_ends(by_parts), default=with_ends(in_double))
+    given = start, end, *others
+    arrays = [jnp.asarray(each) for each in given if not isinstance(each, complex)]
+    values: Array = choose(*arrays, tpu=of_operands(by_parts), default=of_operands(in_double))
     return values
 
 

@@ -79,15 +79,15 @@ def test_complex_spaces_without_complex128_are_those_of_the_cpu(
 
 @pytest.mark.parametrize("steps", [1, 5])
 def test_a_program_for_a_tpu_converts_no_float64_to_complex128(steps: int) -> None:
-    def program(start: jax.Array, end: jax.Array) -> list[jax.Array]:
+    def program(start: jax.Array, end: jax.Array, base: jax.Array) -> list[jax.Array]:
         return [
-            space(first, end, steps, dtype=torch.complex64)
-            for space in (creation.linspace, creation.logspace)
+            space(first, end, steps, *others, dtype=torch.complex64)
+            for space, others in ((creation.linspace, ()), (creation.logspace, (base,)))
             for first in (start, 1 + 2j)
         ]
 
-    ends = [jax.ShapeDtypeStruct((), dtype) for dtype in ("float64", "int64")]
-    traced = jax.jit(program).trace(*ends)
+    inputs = [jax.ShapeDtypeStruct((), dtype) for dtype in ("float64", "int64", "float64")]
+    traced = jax.jit(program).trace(*inputs)
     assert "complex<f64>" in traced.lower(lowering_platforms=("cpu",)).as_text()
     assert "complex<f64>" not in traced.lower(lowering_platforms=("tpu",)).as_text()
 

@@ -44,6 +44,8 @@ def choose(
     `on_mesh` on a TPU, or `default` if it is None, because XLA cannot partition Pallas kernels.
     """
     program, results = jax.make_jaxpr(default, return_shape=True)(*arrays)
+    if any(isinstance(const, jax.core.Tracer) for const in program.consts):
+        raise TypeError(f"choose: {default} closes over a traced value. Pass it as an array")
 
     def flat(*values: jax.Array) -> list[jax.Array]:
         return jax.tree.leaves(tpu(*values))

@@ -72,6 +72,14 @@ def test_it_runs_outside_of_a_program_and_over_a_batch() -> None:
     assert (pair[1] == x + 1).all()
 
 
+def test_a_function_must_not_close_over_a_traced_value() -> None:
+    def program(x: jax.Array, factor: jax.Array) -> Any:
+        return choose(x, tpu=jnp.sin, default=lambda value: value * factor)
+
+    with pytest.raises(TypeError, match="closes over a traced value. Pass it as an array"):
+        jax.jit(program).trace(jnp.ones(3), jnp.ones(()))
+
+
 def test_64_bits_can_be_off_on_a_tpu() -> None:
     def indices(x: jax.Array) -> jax.Array:
         return x[jnp.argsort(x)]
