@@ -48,7 +48,9 @@ def convolution(
     # Round the result only after the bias has been added.
     wide = None if bias is None else opmath(bias).dtype
     out = _convolve(x, weight, shape, wide)
-    return out if bias is None else out + opmath(bias).reshape(-1, *[1] * (x.ndim - 2))
+    if bias is None or x.shape[1] == 0:  # torch ignores the bias if the input has no channels
+        return out
+    return out + opmath(bias).reshape(-1, *[1] * (x.ndim - 2))
 
 
 @lowering("aten::convolution_backward", "aten::convolution_backward_overrideable")
