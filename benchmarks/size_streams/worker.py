@@ -25,7 +25,10 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from benchmarks.size_streams.model import VOCABULARY, Llama
 from benchmarks.tpu_eager.torchax_peer import overloads_that_are_gone
 
-PEERS = ("torch", "inductor", "torchax", "strict", "fused", "compiled", "padded", "compile")
+PEERS = (
+    *("torch", "inductor", "torchax"),
+    *("strict", "fused", "kernels", "compiled", "padded", "compile"),
+)
 
 
 def main(argv: list[str]) -> int:
@@ -49,7 +52,8 @@ def _torch(peer: str, stream: str) -> Iterator[float]:
         from torch_google.tpu import autoload
 
         autoload()
-        torch.tpu.set_cpu_kernels(peer not in ("compiled", "padded"))
+        settings = {"kernels": True, "compiled": False, "padded": False}
+        torch.tpu.set_cpu_kernels(settings.get(peer))
         torch.tpu.set_size_buckets(peer == "padded")
         torch.tpu.set_eager_mode("fused" if peer == "fused" else "strict")
     model: Any = Llama().to(device)

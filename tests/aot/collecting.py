@@ -47,6 +47,7 @@ def _serve(folder: str, platform: str, count: int | None) -> Callable[[Case], li
 
     os.environ["XLA_FLAGS"] = f"{XLA_FLAGS} {os.environ.get('XLA_FLAGS', '')}"
     os.environ["TORCH_TPU_PLATFORM"] = os.environ["JAX_PLATFORMS"] = "cpu"
+    os.environ["TORCH_TPU_CPU_KERNELS"] = "0"
     os.environ.pop("TORCH_TPU_COMPILE_CACHE", None)
     import torch
     from jax._src.interpreters import mlir

@@ -23,6 +23,7 @@ from torch_google.tpu.testing import quick_compiler
 # them only once.
 quick_compiler.use()
 os.environ.setdefault("TORCH_TPU_PLATFORM", "cpu")
+os.environ.setdefault("TORCH_TPU_CPU_KERNELS", "0")  # run programs, as on a TPU
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import numpy  # noqa: E402

@@ -38,6 +38,7 @@ def main(argv: Sequence[str]) -> int:
         PYTORCH_TEST_FBCODE="1",
         PYTORCH_DISABLE_RUNNING_SCRIPT_CHK="1",
         OMP_NUM_THREADS="1",
+        TORCH_TPU_CPU_KERNELS="0",
         XLA_FLAGS=f"{quick_compiler.XLA_FLAGS} {os.environ.get('XLA_FLAGS', '')}",
     )
     os.environ[VARIABLE] = shard

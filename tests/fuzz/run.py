@@ -55,6 +55,7 @@ def main(argv: list[str]) -> int:
 def _prepare(modes: Sequence[str], *, shrink: bool) -> Job:
     os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)
     os.environ.setdefault("TORCH_TPU_PLATFORM", "cpu")
+    os.environ.setdefault("TORCH_TPU_CPU_KERNELS", "0")  # run programs, as on a TPU
     from tests.fuzz.check import check  # Import late, because only the worker may import torch.
 
     warnings.simplefilter("ignore")

@@ -103,6 +103,7 @@ def _to_json(result: Result) -> str:
 
 def _begin(cache: str) -> None:
     os.environ["XLA_FLAGS"] = f"{XLA_FLAGS} {os.environ.get('XLA_FLAGS', '')}"
+    os.environ.setdefault("TORCH_TPU_CPU_KERNELS", "0")  # run programs, as on a TPU
     # Import torch here, because the parent process does not need it.
     import torch
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import torch
 
@@ -10,6 +12,8 @@ from torch_google.tpu import autoload
 from torch_google.tpu.testing import quick_compiler
 
 quick_compiler.use()
+# Most tests are about programs. Tests of CPU kernels enable those.
+os.environ.setdefault("TORCH_TPU_CPU_KERNELS", "0")
 autoload()
 
 

@@ -77,6 +77,7 @@ def run_files(
         "DISTRIBUTED_TESTS_DEFAULT_TIMEOUT": "900",
         "TORCH_TPU_CPU_DEVICES": str(adaptation.COUNT),
         "TORCH_TPU_COMPILE_CACHE": str(results.absolute() / "cache"),
+        "TORCH_TPU_CPU_KERNELS": "0",  # run programs, as on a TPU
         "XLA_FLAGS": os.environ.get("XLA_FLAGS", XLA_FLAGS),
         catalogue.DEVICE: device,
     }

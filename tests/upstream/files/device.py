@@ -36,6 +36,7 @@ def prepare() -> None:
     check(name)
     os.environ[_ONLY_FOR] = _NAMES[name]
     if name == "tpu":
+        os.environ.setdefault("TORCH_TPU_CPU_KERNELS", "0")  # run programs, as on a TPU
         from torch_google.tpu import autoload
 
         autoload()

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decides which calls to a graph with changing sizes run on torch's CPU kernels.
 
-CPU kernels are used if the user has enabled them (`torch.tpu.set_cpu_kernels`). They compile
-nothing, so a new set of sizes costs no more than a known one. The decision depends only on the
-number of calls and their sizes.
+CPU kernels are used on the `cpu` platform, unless the user has disabled them
+(`torch.tpu.set_cpu_kernels`). They compile nothing, so a new set of sizes costs no more than a
+repeated one. Apart from that setting, the decision depends only on the number of calls and their
+sizes.
 """
 
 from __future__ import annotations

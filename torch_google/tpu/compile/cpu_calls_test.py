@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs whose sizes change run on torch's CPU kernels, if the user has enabled them."""
+"""Graphs whose sizes change run on torch's CPU kernels, unless the user has disabled these."""
 
 from __future__ import annotations
 
@@ -56,7 +56,9 @@ def _tokens(length: int) -> torch.Tensor:
     return (torch.arange(2 * length) % 16).reshape(2, length)
 
 
-def test_new_sizes_compile_nothing() -> None:
+@pytest.mark.parametrize("setting", [None, True])
+def test_new_sizes_compile_nothing(setting: bool | None) -> None:
+    torch.tpu.set_cpu_kernels(setting)
     torch.manual_seed(0)
     expected = _Model()
     actual = _Model().to("tpu")
@@ -119,6 +121,16 @@ def test_other_graphs_run_as_programs(function: Callable[..., Any]) -> None:
         torch.testing.assert_close(run(x.to("tpu")).cpu(), function(x))
     assert _count("cpu_kernels") == 0
     assert _count("cpu_kernels_refused") == 1
+
+
+def test_by_default_attention_in_a_graph_runs_on_kernels() -> None:
+    torch.tpu.set_cpu_kernels(None)
+    run = _compiled(lambda q: F.scaled_dot_product_attention(q, q, q))
+    for length in (5, 9, 12, 7):
+        q = _numbers(2, 3, length, 8)
+        torch.testing.assert_close(run(q.to("tpu")).cpu(), F.scaled_dot_product_attention(q, q, q))
+    assert _count("compile") == 1
+    assert _count("cpu_kernels") == 3
 
 
 def test_settings_that_ask_for_programs() -> None:

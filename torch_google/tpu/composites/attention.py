@@ -5,8 +5,8 @@ torch (v2.6 and v2.13) calls fused operators only for a fixed list of device typ
 it uses the math (unfused) implementation, a series of smaller operators, without calling
 `_fused_sdp_choice`. So this module calls the fused operator itself.
 
-The fused operator always runs as a program. If CPU kernels are enabled, attention without dropout
-uses the math implementation instead, so that a new number of tokens compiles nothing.
+The fused operator always runs as a program. If CPU kernels may run the call, attention without
+dropout uses the math implementation instead, so that a new number of tokens compiles nothing.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _attention(
     )
     # Use the math implementation for any call that the fused operator does not support. It also
     # raises torch's errors for invalid calls.
-    if not fits or (_C.uses_cpu_kernels() and dropout_p == 0):
+    if not fits or (dropout_p == 0 and _may_use_cpu_kernels(tensors)):
         formula = DispatchKey.CompositeImplicitAutograd
         result: torch.Tensor = _OP._op_dk(
             formula, query, key, value, attn_mask, dropout_p, is_causal, **options
@@ -74,6 +74,14 @@ def _attention(
     )
     out: torch.Tensor = results[0]
     return out
+
+
+def _may_use_cpu_kernels(tensors: list[torch.Tensor]) -> bool:
+    """Return whether CPU kernels may run the call, or the graph with symbolic sizes around it."""
+    return _C.uses_cpu_kernels() or (
+        _C.cpu_kernel_use() != _C.CpuKernelUse.never
+        and any(isinstance(size, torch.SymInt) for tensor in tensors for size in tensor.shape)
+    )
 
 
 def _is_plain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, enable_gqa: bool) -> bool:

@@ -41,7 +41,8 @@ constexpr long kNever = 0;
 constexpr long kAgain = 1;
 constexpr long kUndecided = 2;
 
-bool enabled = false;
+CpuKernelUse use = CpuKernelUse::never;
+bool sizes_change = false;
 PyObject* admit = nullptr;
 uint64_t calls = 0;
 uint64_t current_round = 1;
@@ -77,9 +78,21 @@ bool is_plain(const SchemaInfo& schema_info, const Call& call) {
 
 }  // namespace
 
-bool uses_cpu_kernels() { return enabled; }
+CpuKernelUse cpu_kernel_use() { return use; }
 
-void set_uses_cpu_kernels(bool value) { enabled = value; }
+void set_cpu_kernel_use(CpuKernelUse value) {
+  use = value;
+  sizes_change = false;
+}
+
+void note_changing_sizes() { sizes_change = true; }
+
+void forget_changing_sizes() { sizes_change = false; }
+
+bool uses_cpu_kernels() {
+  return use == CpuKernelUse::always ||
+         (use == CpuKernelUse::changing_sizes && sizes_change);
+}
 
 void set_cpu_kernel_policy(PyObject* function) {
   Py_XINCREF(function);

@@ -15,10 +15,28 @@
 
 namespace torch_google::tpu {
 
-// Whether strict and fused mode use CPU kernels. Python sets this when it
-// initializes PJRT.
+// Which calls use CPU kernels in strict and fused mode. Graphs of torch.compile
+// may use CPU kernels unless this is `never`.
+enum class CpuKernelUse {
+  never,
+  // Calls without a program, after note_changing_sizes().
+  changing_sizes,
+  // In strict mode all calls, in fused mode all calls without a program.
+  always,
+};
+
+// Python sets this when it initializes PJRT, and when the user calls
+// set_cpu_kernels. The setter also calls forget_changing_sizes().
+CpuKernelUse cpu_kernel_use();
+void set_cpu_kernel_use(CpuKernelUse use);
+
+// Enables CPU kernels for CpuKernelUse::changing_sizes. eager/miss.py calls
+// this after an operator has had new sizes in five rounds.
+void note_changing_sizes();
+void forget_changing_sizes();
+
+// Whether strict and fused mode use CPU kernels now.
 bool uses_cpu_kernels();
-void set_uses_cpu_kernels(bool enabled);
 
 // Sets the Python function that decides which calls may use CPU kernels; see
 // eager/cpu_kernels.py. The function takes the same arguments as miss(). If the

@@ -170,12 +170,14 @@ void record(Operator& self, const c10::OperatorHandle& handle,
              settings.get(Setting::precision), *call);
     auto found = self.programs.find(call->key);
     const Mode mode = settings.mode();
-    // In strict mode, try the CPU kernel even if the call has a program:
-    // otherwise, the call could switch from one to the other, and their results
-    // may differ in the last bits.
+    // In strict mode, a call must not switch between kernel and program, whose
+    // results may differ in the last bits. So if all calls may use kernels, try
+    // the kernel even if the call has a program.
+    const bool kernel_first =
+        mode == Mode::strict && cpu_kernel_use() == CpuKernelUse::always;
     if (C10_UNLIKELY(uses_cpu_kernels() && mode != Mode::debug &&
                      settings.get(Setting::precision) == 0 &&
-                     (mode == Mode::strict || found == self.programs.end()))) {
+                     (kernel_first || found == self.programs.end()))) {
       const auto outcome = self.cpu_kernels.run(
           handle, *self.schema_info, stack, *call, self.scalars_are_inputs,
           /*may_record=*/mode == Mode::fused);

@@ -370,9 +370,10 @@ def test_the_setting_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCH_TPU_CPU_KERNELS", "yes")
     with pytest.raises(ValueError, match="use 1 for CPU kernels, or 0"):
         cpu_kernel_setting.choose()
-    monkeypatch.setenv("TORCH_TPU_CPU_KERNELS", "0")
-    cpu_kernel_setting.choose()
-    assert not torch.tpu.get_cpu_kernels()
+    for text, chosen in (("1", True), ("0", False), ("", None)):
+        monkeypatch.setenv("TORCH_TPU_CPU_KERNELS", text)
+        cpu_kernel_setting.choose()
+        assert torch.tpu.get_cpu_kernels() is chosen
 
 
 def _quotients(dtype: torch.dtype) -> dict[str, Callable[[torch.Tensor, torch.Tensor], Any]]:

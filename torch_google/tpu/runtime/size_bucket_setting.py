@@ -3,7 +3,7 @@
 
 A call on padded arrays shares its program with other sizes (see ../eager/padded_op.py), but its
 results may differ in the last bits from those of a program for its exact sizes. On the `cpu`
-platform, where tests compare values and CPU kernels avoid compilations as well, the default is off.
+platform, where CPU kernels run such calls by default, padding is off by default.
 """
 
 from __future__ import annotations
@@ -22,9 +22,12 @@ def set_size_buckets(enabled: bool | None) -> None:
 
     None restores the default: on for the platforms `tpu` and `cuda`, off for `cpu`. The environment
     variable TORCH_TPU_SIZE_BUCKETS sets the initial value, as 0 or 1. The setting is process-wide,
-    and affects calls that have no program yet.
+    and affects calls that have no program yet. True takes precedence over the default use of CPU
+    kernels, but not over `set_cpu_kernels(True)`.
     """
     _chosen[0] = enabled
+    if enabled and _C.started():
+        _C.forget_changing_sizes()
 
 
 def get_size_buckets() -> bool:
