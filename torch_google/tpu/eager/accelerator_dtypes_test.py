@@ -56,6 +56,18 @@ def test_histc_of_integers_is_exact_and_writes_to_out() -> None:
     assert out.tolist() == [1, 2]
 
 
+@pytest.mark.parametrize("device", ["cpu", "tpu"])
+def test_results_keep_their_dtype(device: str) -> None:
+    """A dtype that only accelerators support is refused in out= if the input has another one."""
+    with pytest.raises(RuntimeError, match="should have the same dtype"):
+        torch.histc(
+            _VALUES.float().to(device), 4, out=torch.empty(4, dtype=torch.int64, device=device)
+        )
+    half = torch.empty(1, 2, 2, 1, 1, dtype=torch.float16, device=device)
+    with pytest.raises(RuntimeError, match="dtype"):
+        torch.ops.aten.avg_pool3d.out(torch.ones(1, 2, 4, 2, 2, device=device), [2, 2, 2], out=half)
+
+
 def test_histc_of_one_value_refuses_as_ever() -> None:
     with pytest.raises(RuntimeError, match="max must be larger than min"):
         torch.histc(_VALUES.to("tpu"), 4, 5, 1)

@@ -128,7 +128,7 @@ def _error(
     op: OpOverload, args: Sequence[Any], stand_in: StandIn, *, sized: bool = False
 ) -> Exception | None:
     """Return the CPU's exception, or None if the call succeeds or the CPU lacks the operator."""
-    others = _ON_ACCELERATORS.get(op._schema.name, {})
+    others = _accelerator_dtypes(op, args)
     values = [
         _argument(argument, value, stand_in, others, empty=argument.is_out and not sized)
         for argument, value in zip(op._schema.arguments, args, strict=True)
@@ -139,6 +139,22 @@ def _error(
     except REFUSALS as error:
         return None if _is_no_refusal(error) else error
     return None
+
+
+def _accelerator_dtypes(op: OpOverload, args: Sequence[Any]) -> dict[torch.dtype, torch.dtype]:
+    """Return the dtypes of inputs that only accelerators support, and those for the trial run.
+
+    Other dtypes of out= arguments are kept, so that the trial run shows whether they are accepted.
+    """
+    others = _ON_ACCELERATORS.get(op._schema.name, {})
+    inputs = [
+        value
+        for argument, value in zip(op._schema.arguments, args, strict=True)
+        if not argument.is_out
+    ]
+    leaves = pytree.tree_leaves(inputs)
+    found = {leaf.dtype for leaf in leaves if isinstance(leaf, torch.Tensor)}
+    return {dtype: other for dtype, other in others.items() if dtype in found}
 
 
 def _argument(
