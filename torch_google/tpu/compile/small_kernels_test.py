@@ -36,7 +36,10 @@ pytestmark = pytest.mark.usefixtures("cpu_kernels")
 def _tensors(
     draw: st.DrawFn, sizes: tuple[int, ...], dtype: torch.dtype = torch.float32
 ) -> torch.Tensor:
-    """Draw a tensor that is dense or a part of a larger one, with its dimensions in any order."""
+    """Draw a tensor that is dense or a part of a larger one, with its dimensions in any order.
+
+    Dimensions of size 1 may have any strides.
+    """
     order = draw(st.permutations(range(len(sizes)))) if draw(st.booleans()) else range(len(sizes))
     whole_sizes = [sizes[i] + draw(st.sampled_from([0, 0, 0, 1])) for i in order]
     seed = draw(st.integers(0, 2**31))
@@ -46,8 +49,13 @@ def _tensors(
     corner = tuple(
         slice(whole_size - sizes[i], None) for i, whole_size in zip(order, whole_sizes, strict=True)
     )
-    part = whole.to(dtype)[corner]
-    return part.permute([list(order).index(i) for i in range(len(sizes))])
+    part = whole.to(dtype)[corner].permute([list(order).index(i) for i in range(len(sizes))])
+    ones = draw(st.sampled_from([None, 1, 2, 7]))
+    strides = [
+        ones if size == 1 and ones is not None else stride
+        for size, stride in zip(part.shape, part.stride(), strict=True)
+    ]
+    return part.as_strided(part.shape, strides)
 
 
 @st.composite
@@ -114,6 +122,15 @@ def test_binary_operators_match_torch_exactly(
     steps.append(_step(_BINARY[name], name, values + alpha))
     (actual,) = _run(steps, tensors, [len(tensors) + len(steps) - 1])
     _assert_same(actual, _BINARY[name](*pair))
+
+
+@pytest.mark.parametrize("stride", [1, 2, 9])
+def test_a_dimension_of_size_1_may_reverse_the_others(stride: int) -> None:
+    row = torch.tensor([1.0, 2.0]).as_strided((1, 1, 2), (stride, 1, 1))
+    column = torch.tensor([[3.0], [4.0]])
+    step = _step(_BINARY["add"], "add", [("value", 0), ("value", 1), ("constant", 1)])
+    (actual,) = _run([step], [row, column], [2])
+    _assert_same(actual, row + column)
 
 
 @settings(max_examples=examples(2000, part=40), deadline=None)

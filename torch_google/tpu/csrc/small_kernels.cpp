@@ -9,6 +9,8 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <numeric>
+#include <utility>
 
 // Tells the compiler that the iterations of a loop are independent. The result
 // may alias an operand, but an iteration writes only to the element that it has
@@ -116,15 +118,71 @@ bool set_sizes(const std::array<ElementwiseOperand, 2>& operands,
   return true;
 }
 
+// Returns whether torch's TensorIterator lays out the result in row-major
+// order. If dimensions have no order, because no operand has both, a dimension
+// of size 1 can reverse them, depending on its stride. Dimensions are counted
+// from the last one.
+bool is_row_major(const std::array<ElementwiseOperand, 2>& operands,
+                  const Matrix& matrix) {
+  const auto dimensions = static_cast<int64_t>(matrix.sizes.size());
+  const auto size = [&](int64_t i) { return matrix.sizes[dimensions - 1 - i]; };
+  // Returns whether dimension i must be outside of dimension j: 1 if it must,
+  // -1 if it must be inside, and 0 if they have no order.
+  const auto compare = [&](int64_t i, int64_t j) {
+    for (const auto& operand : operands) {
+      const auto stride = [&](int64_t k) -> int64_t {
+        const auto own = static_cast<int64_t>(operand.sizes.size());
+        const bool repeats = k >= own || (operand.size(k) == 1 && size(k) != 1);
+        return repeats ? 0 : operand.strides[own - 1 - k];
+      };
+      const int64_t first = stride(i);
+      const int64_t second = stride(j);
+      if (first == 0 || second == 0) {
+        continue;
+      }
+      if (first != second) {
+        return first < second ? -1 : 1;
+      }
+      if (size(i) > size(j)) {
+        return 1;
+      }
+    }
+    return 0;
+  };
+  // The dimensions from the innermost to the outermost. The sort is that of
+  // TensorIterator, because `compare` is not transitive.
+  at::DimVector order(dimensions);
+  std::iota(order.begin(), order.end(), 0);
+  for (int64_t i = 1; i < dimensions; ++i) {
+    int64_t inserted = i;
+    for (int64_t j = i - 1; j >= 0; --j) {
+      const int comparison = compare(order[j], order[inserted]);
+      if (comparison < 0) {
+        break;
+      }
+      if (comparison > 0) {
+        std::swap(order[j], order[inserted]);
+        inserted = j;
+      }
+    }
+  }
+  int64_t last = -1;
+  return std::all_of(order.begin(), order.end(), [&](int64_t i) {
+    return size(i) == 1 || std::exchange(last, i) < i;
+  });
+}
+
 // Collapses the result's dimensions into rows and columns. Returns false if an
-// operand's strides prevent that, or if torch might lay out the result in an
-// order other than row-major.
+// operand's strides prevent that, or if torch lays out the result in an order
+// other than row-major.
 bool set_matrix(std::array<ElementwiseOperand, 2>& operands, Matrix& matrix) {
   const auto dimensions = static_cast<int64_t>(matrix.sizes.size());
   int dimensions_used = 0;
+  bool has_ones = false;
   for (int64_t i = 0; i < dimensions; ++i) {
     const int64_t size = matrix.sizes[dimensions - 1 - i];
     if (size == 1) {
+      has_ones = true;
       continue;
     }
     const auto can_merge = [&](int64_t ElementwiseOperand::* stride,
@@ -150,11 +208,13 @@ bool set_matrix(std::array<ElementwiseOperand, 2>& operands, Matrix& matrix) {
       ++dimensions_used;
     }
   }
-  return std::all_of(operands.begin(), operands.end(), [&](const auto& o) {
-    const bool is_ordered = o.row_stride == 0 || o.column_stride == 0 ||
-                            o.row_stride >= matrix.columns;
-    return (o.column_stride == 0 || o.column_stride == 1) && is_ordered;
-  });
+  const bool is_ordered =
+      std::all_of(operands.begin(), operands.end(), [&](const auto& o) {
+        return (o.column_stride == 0 || o.column_stride == 1) &&
+               (o.row_stride == 0 || o.column_stride == 0 ||
+                o.row_stride >= matrix.columns);
+      });
+  return is_ordered && (!has_ones || is_row_major(operands, matrix));
 }
 
 template <typename Function>
