@@ -313,8 +313,12 @@ def fail_once(text: str) -> str:
     if store.check(["failed"]):
         raise ValueError("found the store of the first attempt")
     rank = distributed.get_rank()
-    if rank == 1 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+    fails = rank == 1 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+    distributed.barrier()  # rank 0 has checked the store
+    if fails:
         store.set("failed", "")
+    distributed.barrier()  # rank 0 may end now, and the store with it
+    if fails:
         raise ValueError("not at the first attempt")
     return f"{text} {FLAGS.text} {rank} of {os.environ['WORLD_SIZE']}"
 
