@@ -34,10 +34,10 @@ def choose(
 ) -> tuple[list[str], list[str]]:
     """Return the next targets that together fit into `budget` CPU seconds, and those skipped.
 
-    A target that alone exceeds the budget is skipped. A budget below five minutes counts as five
-    minutes. The first target's index is `turn` modulo the number of targets.
+    A target that alone exceeds the budget is skipped. The first target's index is `turn` modulo the
+    number of targets.
     """
-    budget = left = max(budget, _MIN_BUDGET)
+    left = budget
     first = turn % len(labels)
     chosen: list[str] = []
     skipped: list[str] = []
@@ -70,7 +70,7 @@ def main(argv: collections.abc.Sequence[str]) -> int:
     except ResultsError as error:
         print(f"rotation: {error}", file=sys.stderr)
         costs = {}
-    budget = options.seconds * options.cores
+    budget = max(options.seconds * options.cores, _MIN_BUDGET)
     chosen, skipped = choose(labels, costs, budget=budget, turn=options.turn)
     for label in skipped:
         print(
@@ -79,7 +79,7 @@ def main(argv: collections.abc.Sequence[str]) -> int:
             file=sys.stderr,
         )
     if not chosen:
-        print(f"rotation: no target fits into {budget:.0f} CPU s; give more", file=sys.stderr)
+        print(f"rotation: no target fits into {budget:.0f} CPU s; raise --seconds", file=sys.stderr)
         return 1
     print(
         f"full run, turn {options.turn}: {len(chosen)} of {len(labels)} targets, "

@@ -12,7 +12,7 @@ from torch_google.tpu import autoload
 from torch_google.tpu.testing import quick_compiler
 
 quick_compiler.use()
-# Most tests are about programs. Tests of CPU kernels enable those.
+# Most tests are about programs. Tests of CPU kernels call set_cpu_kernels.
 os.environ.setdefault("TORCH_TPU_CPU_KERNELS", "0")
 autoload()
 

@@ -317,7 +317,7 @@ def fail_once(text: str) -> str:
     distributed.barrier()  # rank 0 has checked the store
     if fails:
         store.set("failed", "")
-    distributed.barrier()  # rank 0 may end now, and the store with it
+    distributed.barrier()  # rank 0 has the store, so it must not end earlier
     if fails:
         raise ValueError("not at the first attempt")
     return f"{text} {FLAGS.text} {rank} of {os.environ['WORLD_SIZE']}"

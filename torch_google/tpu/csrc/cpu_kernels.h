@@ -21,7 +21,8 @@ enum class CpuKernelUse {
   never,
   // Calls without a program, after note_changing_sizes().
   changing_sizes,
-  // In strict mode all calls, in fused mode all calls without a program.
+  // In strict mode all calls that a kernel can run, even if they have a
+  // program; in fused mode those without a program.
   always,
 };
 

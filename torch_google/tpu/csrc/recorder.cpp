@@ -171,8 +171,9 @@ void record(Operator& self, const c10::OperatorHandle& handle,
     auto found = self.programs.find(call->key);
     const Mode mode = settings.mode();
     // In strict mode, a call must not switch between kernel and program, whose
-    // results may differ in the last bits. So if all calls may use kernels, try
-    // the kernel even if the call has a program.
+    // results may differ in the last bits. So with `always`, try the kernel
+    // even if the call has a program; with `changing_sizes`, such a call keeps
+    // it.
     const bool kernel_first =
         mode == Mode::strict && cpu_kernel_use() == CpuKernelUse::always;
     if (C10_UNLIKELY(uses_cpu_kernels() && mode != Mode::debug &&

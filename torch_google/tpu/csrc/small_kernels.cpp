@@ -119,9 +119,9 @@ bool set_sizes(const std::array<ElementwiseOperand, 2>& operands,
 }
 
 // Returns whether torch's TensorIterator lays out the result in row-major
-// order. If dimensions have no order, because no operand has both, a dimension
-// of size 1 can reverse them, depending on its stride. Dimensions are counted
-// from the last one.
+// order. If each operand repeats its elements along one of two dimensions, its
+// comparison does not order these. A dimension of size 1 can then make the sort
+// swap them, depending on its stride. Dimensions are counted from the last one.
 bool is_row_major(const std::array<ElementwiseOperand, 2>& operands,
                   const Matrix& matrix) {
   const auto dimensions = static_cast<int64_t>(matrix.sizes.size());

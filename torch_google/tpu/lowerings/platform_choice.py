@@ -45,7 +45,9 @@ def choose(
     """
     program, results = jax.make_jaxpr(default, return_shape=True)(*arrays)
     if any(isinstance(const, jax.core.Tracer) for const in program.consts):
-        raise TypeError(f"choose: {default} closes over a traced value. Pass it as an array")
+        raise TypeError(
+            f"choose: {default} closes over a traced value. Pass that value to `choose` as an array"
+        )
 
     def flat(*values: jax.Array) -> list[jax.Array]:
         return jax.tree.leaves(tpu(*values))

@@ -76,7 +76,7 @@ def test_a_function_must_not_close_over_a_traced_value() -> None:
     def program(x: jax.Array, factor: jax.Array) -> Any:
         return choose(x, tpu=jnp.sin, default=lambda value: value * factor)
 
-    with pytest.raises(TypeError, match="closes over a traced value. Pass it as an array"):
+    with pytest.raises(TypeError, match="closes over a traced value. Pass that value"):
         jax.jit(program).trace(jnp.ones(3), jnp.ones(()))
 
 

@@ -2,8 +2,8 @@
 """The setting that lets torch's CPU kernels run operators on the `cpu` platform.
 
 A program takes about 50 ms to compile, and each new size needs one; a CPU kernel needs no
-compilation. By default, operators run as programs, as on a TPU, until one of them has had new sizes
-in five rounds (see ../eager/README.md).
+compilation. By default, operators run as programs, as on a TPU. After one of them has had new sizes
+in five rounds, calls without a program run on CPU kernels (see ../eager/README.md).
 Autograd's threads must use the same kernels as the forward pass, because the results of kernels and
 programs may differ in the last bits. So the setting is process-wide.
 """
