@@ -54,8 +54,8 @@ def _register_rooms(devices: int) -> None:
     fusion.register()
     optimizer_steps.install()
     memory.limit_all(devices)
-    cpu_kernel_setting.choose()
     size_bucket_setting.choose()
+    cpu_kernel_setting.choose()
 
 
 @contextmanager

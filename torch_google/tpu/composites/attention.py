@@ -6,7 +6,8 @@ it uses the math (unfused) implementation, a series of smaller operators, withou
 `_fused_sdp_choice`. So this module calls the fused operator itself.
 
 The fused operator always runs as a program. If CPU kernels may run the call, attention without
-dropout uses the math implementation instead, so that a new number of tokens compiles nothing.
+dropout uses the math implementation instead, so that a new number of tokens compiles nothing. In
+graphs of torch.compile, that is the case only if sizes are symbolic.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 import torch
 from torch._C import DispatchKey
+from torch._guards import detect_fake_mode
 
 from torch_google.tpu import _C
 from torch_google.tpu.release import V2_15
@@ -78,9 +80,10 @@ def _attention(
 
 def _may_use_cpu_kernels(tensors: list[torch.Tensor]) -> bool:
     """Return whether CPU kernels may run the call, or the graph with symbolic sizes around it."""
-    return _C.uses_cpu_kernels() or (
-        _C.cpu_kernel_use() != _C.CpuKernelUse.never
-        and any(isinstance(size, torch.SymInt) for tensor in tensors for size in tensor.shape)
+    if not _C.uses_cpu_kernels():
+        return False
+    return detect_fake_mode(tensors) is None or any(
+        isinstance(size, torch.SymInt) for tensor in tensors for size in tensor.shape
     )
 
 

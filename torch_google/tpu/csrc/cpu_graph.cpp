@@ -34,8 +34,7 @@ constexpr size_t kMaxConstantBytes = 1 << 20;
 
 // Returns whether CPU kernels may run in this thread.
 bool is_allowed() {
-  return cpu_kernel_use() != CpuKernelUse::never &&
-         ThreadSettings().mode() != Mode::debug &&
+  return uses_cpu_kernels() && ThreadSettings().mode() != Mode::debug &&
          at::globalContext().float32MatmulPrecision() ==
              at::Float32MatmulPrecision::HIGHEST;
 }

@@ -22,14 +22,17 @@ namespace {
 
 namespace py = pybind11;
 
-// Fused mode compiles a call once it has occurred in this many rounds. See
-// end_round() in cpu_kernels.h.
+// A call is compiled once it has occurred in this many rounds. See end_round()
+// in cpu_kernels.h.
 constexpr uint32_t kRounds = 3;
 // If a kind of call has occurred with more than kManySizes sizes, a call must
 // occur in kManyRounds rounds instead of kRounds, because a program for one of
 // so many sizes is unlikely to be reused for long.
 constexpr size_t kManySizes = 16;
 constexpr uint32_t kManyRounds = 8;
+// With CompileRecurring::in_stable_rounds, this many rounds in a row must have
+// had no new call.
+constexpr uint64_t kStableRounds = 2;
 // A round ends after this many calls, unless the host reads a value earlier.
 constexpr uint64_t kLongestRound = 4096;
 // The counts of an operator are reset after it has been called with this many
@@ -42,11 +45,12 @@ constexpr long kAgain = 1;
 constexpr long kUndecided = 2;
 
 CpuKernelUse use = CpuKernelUse::never;
-bool sizes_change = false;
 PyObject* admit = nullptr;
 uint64_t calls = 0;
 uint64_t current_round = 1;
 uint64_t calls_in_round = 0;
+// The last round in which a call occurred for the first time.
+uint64_t unstable_round = 0;
 
 // Returns whether CPU kernels compute the same values as the device for this
 // call. Its tensors must be unsharded, without a conj or neg bit. If the
@@ -80,19 +84,9 @@ bool is_plain(const SchemaInfo& schema_info, const Call& call) {
 
 CpuKernelUse cpu_kernel_use() { return use; }
 
-void set_cpu_kernel_use(CpuKernelUse value) {
-  use = value;
-  sizes_change = false;
-}
+void set_cpu_kernel_use(CpuKernelUse value) { use = value; }
 
-void note_changing_sizes() { sizes_change = true; }
-
-void forget_changing_sizes() { sizes_change = false; }
-
-bool uses_cpu_kernels() {
-  return use == CpuKernelUse::always ||
-         (use == CpuKernelUse::changing_sizes && sizes_change);
-}
+bool uses_cpu_kernels() { return use != CpuKernelUse::never; }
 
 void set_cpu_kernel_policy(PyObject* function) {
   Py_XINCREF(function);
@@ -113,7 +107,8 @@ void reset_cpu_kernel_calls() { calls = 0; }
 CpuKernels::Outcome CpuKernels::run(const c10::OperatorHandle& handle,
                                     const SchemaInfo& schema_info,
                                     torch::jit::Stack& stack, const Call& call,
-                                    bool scalars_are_inputs, bool may_record) {
+                                    bool scalars_are_inputs,
+                                    CompileRecurring compile_recurring) {
   const size_t arity = schema_info.schema->arguments().size();
   const auto arguments = torch::jit::last(stack, arity);
   Key key;
@@ -153,7 +148,10 @@ CpuKernels::Outcome CpuKernels::run(const c10::OperatorHandle& handle,
   }
   const InPlace in_place =
       known->second.is_checked ? known->second.in_place : InPlace::never;
-  if (may_record && recurs(call, known->second)) {
+  if (compile_recurring != CompileRecurring::never &&
+      recurs(call, known->second) &&
+      (compile_recurring == CompileRecurring::at_once ||
+       current_round > unstable_round + kStableRounds)) {
     return compile;
   }
   // Make sure that kernels and copies operate on plain CPU tensors. Otherwise,
@@ -198,6 +196,7 @@ bool CpuKernels::recurs(const Call& call, Kind& kind) {
   auto& recurrence = recurrences_[call.key];
   if (recurrence.rounds == 0) {
     ++kind.sizes;
+    unstable_round = current_round;
   }
   if (recurrence.round != current_round) {
     recurrence.round = current_round;

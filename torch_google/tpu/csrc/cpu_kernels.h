@@ -19,24 +19,18 @@ namespace torch_google::tpu {
 // may use CPU kernels unless this is `never`.
 enum class CpuKernelUse {
   never,
-  // Calls without a program, after note_changing_sizes().
-  changing_sizes,
+  // Calls without a program. A call that recurs in several rounds gets one.
+  first_calls,
   // In strict mode all calls that a kernel can run, even if they have a
-  // program; in fused mode those without a program.
+  // program; in fused mode as with `first_calls`.
   always,
 };
 
 // Python sets this when it initializes PJRT, and when the user calls
-// set_cpu_kernels. The setter also calls forget_changing_sizes().
+// set_cpu_kernels or set_size_buckets.
 CpuKernelUse cpu_kernel_use();
 void set_cpu_kernel_use(CpuKernelUse use);
-
-// Enables CPU kernels for CpuKernelUse::changing_sizes. eager/miss.py calls
-// this after an operator has had new sizes in five rounds.
-void note_changing_sizes();
-void forget_changing_sizes();
-
-// Whether strict and fused mode use CPU kernels now.
+// Whether the use is not `never`.
 bool uses_cpu_kernels();
 
 // Sets the Python function that decides which calls may use CPU kernels; see
@@ -47,8 +41,8 @@ void set_cpu_kernel_policy(PyObject* admit);
 
 // Ends the current round and starts the next one. A round usually lasts until
 // the host reads a value, because a read usually follows a training step or the
-// generation of a token. Fused mode compiles calls that recur in several
-// rounds.
+// generation of a token. Calls that recur in several rounds are compiled; see
+// CpuKernelUse.
 void end_round();
 
 // The number of the current round. eager/size_patterns.py counts rounds as
@@ -58,6 +52,16 @@ uint64_t round_number();
 // The number of operator calls that ran on CPU kernels.
 uint64_t cpu_kernel_calls();
 void reset_cpu_kernel_calls();
+
+// When a call that recurs gets a program.
+enum class CompileRecurring {
+  never,
+  // When the last rounds had no new call. While sizes keep changing, programs
+  // for the other calls would cost time, because their results are copied for
+  // the kernels.
+  in_stable_rounds,
+  at_once,
+};
 
 // For one operator, runs the calls that are allowed to use CPU kernels. The
 // caller must hold the GIL.
@@ -71,11 +75,11 @@ class CpuKernels {
 
   // Runs the call with a CPU kernel if the policy allows it. If the kernel
   // throws, nothing has been written, and the result is `compile`: the caller
-  // then compiles a program, or Python raises the error. Set `may_record` if
-  // the current mode can record programs, so that recurring calls get one.
+  // then compiles a program, or Python raises the error. It is also `compile`
+  // for a call that recurs, depending on `compile_recurring`.
   Outcome run(const c10::OperatorHandle& handle, const SchemaInfo& schema_info,
               torch::jit::Stack& stack, const Call& call,
-              bool scalars_are_inputs, bool may_record);
+              bool scalars_are_inputs, CompileRecurring compile_recurring);
 
  private:
   // A kind: all calls whose keys differ only in sizes.
@@ -90,6 +94,7 @@ class CpuKernels {
     uint32_t rounds = 0;
   };
 
+  // Counts the call, and returns whether it has occurred in enough rounds.
   bool recurs(const Call& call, Kind& kind);
 
   std::unordered_map<Key, Kind, KeyHash> kinds_;

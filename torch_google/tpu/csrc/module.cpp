@@ -382,15 +382,12 @@ PYBIND11_MODULE(_C, module) {
       .value("fused", Mode::fused);
   py::enum_<CpuKernelUse>(module, "CpuKernelUse")
       .value("never", CpuKernelUse::never)
-      .value("changing_sizes", CpuKernelUse::changing_sizes)
+      .value("first_calls", CpuKernelUse::first_calls)
       .value("always", CpuKernelUse::always);
   module.def("connect", connect);
   module.def("record_operators", record_operators);
   module.def("set_scalars_are_inputs", set_scalars_are_inputs);
-  module.def("cpu_kernel_use", cpu_kernel_use);
   module.def("set_cpu_kernel_use", set_cpu_kernel_use);
-  module.def("note_changing_sizes", note_changing_sizes);
-  module.def("forget_changing_sizes", forget_changing_sizes);
   module.def("uses_cpu_kernels", uses_cpu_kernels);
   module.def("set_cpu_kernel_policy", [](const py::object& admit) {
     set_cpu_kernel_policy(admit.ptr());

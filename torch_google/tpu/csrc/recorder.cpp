@@ -170,18 +170,21 @@ void record(Operator& self, const c10::OperatorHandle& handle,
              settings.get(Setting::precision), *call);
     auto found = self.programs.find(call->key);
     const Mode mode = settings.mode();
-    // In strict mode, a call must not switch between kernel and program, whose
-    // results may differ in the last bits. So with `always`, try the kernel
-    // even if the call has a program; with `changing_sizes`, such a call keeps
-    // it.
-    const bool kernel_first =
-        mode == Mode::strict && cpu_kernel_use() == CpuKernelUse::always;
+    // The results of kernels and programs may differ in the last bits. With
+    // `always`, strict mode runs equal calls on the same one: the kernel, even
+    // if the call has a program.
+    const auto compile_recurring = mode == Mode::fused
+                                       ? CompileRecurring::at_once
+                                   : cpu_kernel_use() == CpuKernelUse::always
+                                       ? CompileRecurring::never
+                                       : CompileRecurring::in_stable_rounds;
     if (C10_UNLIKELY(uses_cpu_kernels() && mode != Mode::debug &&
                      settings.get(Setting::precision) == 0 &&
-                     (kernel_first || found == self.programs.end()))) {
-      const auto outcome = self.cpu_kernels.run(
-          handle, *self.schema_info, stack, *call, self.scalars_are_inputs,
-          /*may_record=*/mode == Mode::fused);
+                     (compile_recurring == CompileRecurring::never ||
+                      found == self.programs.end()))) {
+      const auto outcome =
+          self.cpu_kernels.run(handle, *self.schema_info, stack, *call,
+                               self.scalars_are_inputs, compile_recurring);
       if (outcome == CpuKernels::again) {
         continue;
       }
@@ -330,6 +333,7 @@ void clear_programs() {
   std::vector<decltype(Operator::programs)> forgotten;
   for (auto& [name, cleared] : operators()) {
     forgotten.push_back(std::exchange(cleared->programs, {}));
+    cleared->cpu_kernels = {};
   }
   clear_fused();
 }

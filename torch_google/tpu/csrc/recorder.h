@@ -31,7 +31,8 @@ void reset_counts();
 // Evicts the least recently used half of all programs. Returns the number of
 // evicted programs.
 size_t forget_unused();
-// Evicts all programs.
+// Evicts all programs and forgets which calls recur. For tests: operators then
+// run as in a new process.
 void clear_programs();
 
 }  // namespace torch_google::tpu

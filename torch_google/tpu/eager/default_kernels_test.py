@@ -1,26 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""By default, calls without a program run on CPU kernels after sizes have kept changing."""
+"""By default, calls run on CPU kernels first. Those that recur in three rounds run as programs."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from torch_google.tpu import _C
-from torch_google.tpu.eager import changing_calls
 
-_ROUNDS = 5  # as in size_patterns.py
+_ROUNDS = 3  # kRounds in ../csrc/cpu_kernels.cpp
+_STABLE_ROUNDS = 2  # kStableRounds, which follow the round with the new calls
 
 
 @pytest.fixture(autouse=True)
 def _default_setting() -> Iterator[None]:
     before = torch.tpu.get_cpu_kernels()
     torch.tpu.set_cpu_kernels(None)
-    changing_calls.forget()
     _C.clear_programs()
     torch.tpu.reset_metrics()
     yield
@@ -46,94 +45,106 @@ def _loss(x: torch.Tensor) -> torch.Tensor:
     return (attended.softmax(-1) * x).sum()
 
 
+def _gradient(x: torch.Tensor) -> torch.Tensor:
+    x = x.requires_grad_()
+    _loss(x).backward()
+    assert x.grad is not None
+    return x.grad.cpu()  # the host reads a value, so the round ends
+
+
 @pytest.mark.parametrize("mode", ["strict", "fused"])
-def test_changing_sizes_end_compilation(mode: str) -> None:
+def test_new_sizes_compile_nothing(mode: str) -> None:
     torch.tpu.set_eager_mode(mode)
+    for size in range(3, 3 + 2 * _ROUNDS):
+        actual, expected = _gradient(_numbers(size).to("tpu")), _gradient(_numbers(size))
+        torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
+        assert _compile_count() == 0 or (mode == "fused" and size >= 2 + _ROUNDS)
+    # Calls on scalars have the same sizes in each round. In fused mode, they get programs.
+    scalars = _compile_count()
+    for size in range(20, 40):
+        _gradient(_numbers(size).to("tpu"))
+    assert _compile_count() == scalars < 10
+
+
+@pytest.mark.parametrize(
+    ("mode", "rounds"), [("strict", 1 + _STABLE_ROUNDS), ("fused", _ROUNDS - 1)]
+)
+def test_calls_that_recur_get_programs(mode: str, rounds: int) -> None:
+    torch.tpu.set_eager_mode(mode)
+    expected = _gradient(_numbers(8))
     counts = []
-    for size in range(3, 20):
-        loss = _loss(_numbers(size).to("tpu")).item()
-        assert loss == pytest.approx(_loss(_numbers(size)).item(), rel=1e-4)
+    for _ in range(rounds + 3):
+        actual = _gradient(_numbers(8).to("tpu"))
+        torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
         counts.append((_compile_count(), _kernel_count()))
-    assert counts[_ROUNDS - 2][1] == 0
-    # Fused mode also compiles the calls on scalars, whose sizes do not change, once they have run
-    # on CPU kernels in three rounds.
-    after = _ROUNDS + (1 if mode == "strict" else 5)
-    assert counts[-1][0] == counts[after][0]
-    assert counts[-1][1] > counts[after][1] > 0
+    assert counts[rounds - 1][0] == 0 < counts[rounds][0]
+    assert counts[-1] == counts[rounds + 1]  # all calls have programs
 
 
-@pytest.mark.parametrize("mode", ["strict", "fused"])
-def test_sizes_that_recur_run_programs(mode: str) -> None:
-    """Training and evaluation with two sizes each, and parameters of many sizes."""
-    torch.tpu.set_eager_mode(mode)
-    parameters = [torch.ones(size, device="tpu") for size in range(2, 30)]
-    for _ in range(4):
-        for size in (8, 5, 16, 3):
-            _loss(_numbers(size).to("tpu")).item()
-            for parameter in parameters:
-                parameter.mul_(0.5)
-    assert _kernel_count() == 0
+def test_a_new_call_delays_the_programs_of_strict_mode() -> None:
+    x = _numbers(6).to("tpu")
+    for size in range(10, 20):
+        x.tan().cpu()
+        _numbers(size).to("tpu").cos()
+    assert _compile_count() == 0
+    for _ in range(1 + _STABLE_ROUNDS):
+        assert _compile_count() == 0
+        x.tan().cpu()
+    x.tan().cpu()
+    assert _compile_count() == 1
 
 
 def test_calls_with_a_program_keep_it() -> None:
     x = _numbers(100).to("tpu")
-    before = x.exp().sum(1).cpu()
-    _change_sizes()
-    kernels = _kernel_count()
-    assert torch.equal(x.exp().sum(1).cpu(), before)
-    assert _kernel_count() == kernels
-    new = _numbers(101).to("tpu")
-    assert torch.equal(new.exp().cpu(), new.exp().cpu())
-    assert _kernel_count() == kernels + 2
-
-
-def test_the_switch_to_kernels_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    _change_sizes()
-    _change_sizes(torch.cos)
-    (text,) = [text for text in caplog.messages if "keep changing" in text]
-    assert "default_kernels_test.py" in text
-    assert "torch.tpu.set_cpu_kernels(False)" in text
-
-
-def test_setting_the_default_forgets_changing_sizes() -> None:
-    _change_sizes()
-    assert _C.uses_cpu_kernels()
-    assert torch.tpu.get_cpu_kernels() is None
     torch.tpu.set_cpu_kernels(False)
-    _assert_each_size_compiles(torch.sinh)
+    before = x.exp().cpu()
     torch.tpu.set_cpu_kernels(None)
-    assert not _C.uses_cpu_kernels()
+    assert torch.equal(x.exp().cpu(), before)
+    assert _kernel_count() == 0
+    assert torch.equal(_numbers(101).to("tpu").exp().cpu(), _numbers(101).exp())
+    assert _kernel_count() == 1
+
+
+def test_the_change_to_programs_counts_rounds_not_calls() -> None:
+    torch.tpu.set_eager_mode("fused")
+    x = _numbers(5).to("tpu")
+    for _ in range(4 * _ROUNDS):
+        x.tan()
+    for _ in range(_ROUNDS):
+        assert torch.tpu.metrics().misses == 0
+        x.tan().cpu()
+    assert torch.tpu.metrics().misses == 1
+
+
+@pytest.mark.parametrize("sizes", ["fake", "symbolic"])
+def test_only_graphs_with_symbolic_sizes_split_attention(sizes: str) -> None:
+    q = torch.ones(1, 2, 4, 8, device="tpu")
+    graph = make_fx(lambda q: F.scaled_dot_product_attention(q, q, q), tracing_mode=sizes)(q)
+    is_whole = "_scaled_dot_product_efficient_attention" in graph.code
+    assert is_whole == (sizes == "fake")
+    assert ("softmax" in graph.code) != is_whole
 
 
 def test_size_buckets_take_precedence() -> None:
     """If the user asks for padding, changing sizes run as programs on padded arrays."""
-    _change_sizes()
     assert _C.uses_cpu_kernels()
     torch.tpu.set_size_buckets(True)
     try:
-        _change_sizes(torch.cosh)
+        assert torch.tpu.get_cpu_kernels() is None
+        assert not _C.uses_cpu_kernels()
+        for size in range(2, 12):
+            _numbers(size).to("tpu").cosh().sum().item()
+        assert _kernel_count() == 0
+        assert torch.tpu.metrics().padded["sizes"] > 0
+        torch.tpu.set_cpu_kernels(True)
+        assert _C.uses_cpu_kernels()
+        torch.tpu.set_cpu_kernels(None)
     finally:
         torch.tpu.set_size_buckets(None)
-    assert not _C.uses_cpu_kernels()
-    assert torch.tpu.metrics().padded["sizes"] > 0
+    assert _C.uses_cpu_kernels()
 
 
 def test_debug_mode_runs_programs() -> None:
-    _change_sizes()
-    kernels = _kernel_count()
     with torch.tpu.eager_mode("debug"):
-        _assert_each_size_compiles(torch.tan)
-    assert _kernel_count() == kernels
-
-
-def _change_sizes(function: Callable[[torch.Tensor], torch.Tensor] = torch.sin) -> None:
-    for size in range(2, 2 + 2 * _ROUNDS):
-        function(_numbers(size).to("tpu")).sum().item()
-
-
-def _assert_each_size_compiles(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    before = _compile_count()
-    for size in range(40, 40 + 2 * _ROUNDS):
-        function(_numbers(size).to("tpu")).sum().item()
-    assert _compile_count() >= before + 2 * _ROUNDS
+        _numbers(7).to("tpu").tan().sum().item()
+    assert _compile_count() > 0 == _kernel_count()

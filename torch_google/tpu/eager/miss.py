@@ -7,7 +7,6 @@ result is a CompiledOp, C++ caches it for all calls with the same key.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -40,11 +39,9 @@ from torch_google.tpu.eager.normalized_call import Base, NormalizedCall, as_a_ke
 from torch_google.tpu.eager.op_call import OpCall
 from torch_google.tpu.eager.recorded_operators import scalars_are_inputs
 from torch_google.tpu.program import BakedNumber, Number, refusals
-from torch_google.tpu.runtime import errors, interruptions, size_bucket_setting
+from torch_google.tpu.runtime import interruptions, size_bucket_setting
 from torch_google.tpu.runtime.cache_miss import CacheMissError
 from torch_google.tpu.shardings import MeshMismatch
-
-_log = logging.getLogger(__name__)
 
 
 def miss(
@@ -123,25 +120,13 @@ def check(call: OpCall) -> OpCall:
 def run_padded(call: OpCall) -> OpCall:
     """Find or compile a program on padded arrays if the call's sizes keep changing.
 
-    On the `cpu` platform, the process may use CPU kernels for such calls from then on. The
-    decision is made before the compile cache is read, so that cached programs do not affect it.
+    The decision is made before the compile cache is read, so that cached programs do not affect it.
     """
-    pads = size_bucket_setting.get_size_buckets()
-    may_use_kernels = _C.cpu_kernel_use() == _C.CpuKernelUse.changing_sizes
-    if call.op in _host_shaped or not (pads or (may_use_kernels and not _C.uses_cpu_kernels())):
+    if call.op in _host_shaped or not size_bucket_setting.get_size_buckets():
         return call
     changing = changing_calls.note(call.call)
     if changing is None:
         return call
-    if not pads:
-        _log.info(
-            "tpu: %s: the sizes of %s keep changing. From now on, calls without a program run on "
-            "torch's CPU kernels; torch.tpu.set_cpu_kernels(False) prevents that",
-            errors.caller(),
-            call.op.name(),
-        )
-        _C.note_changing_sizes()
-        return call.done(None)
     from torch_google.tpu.eager import padded_op  # imported late, because it loads torch's tracers
 
     if padded_op.OPS.refusal(changing) is not None:

@@ -3,7 +3,7 @@
 
 A call on padded arrays shares its program with other sizes (see ../eager/padded_op.py), but its
 results may differ in the last bits from those of a program for its exact sizes. On the `cpu`
-platform, where CPU kernels run such calls by default, padding is off by default.
+platform, where CPU kernels run such calls, padding is off by default.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 
 from torch_google.tpu import _C
-from torch_google.tpu.runtime import platform
+from torch_google.tpu.runtime import cpu_kernel_setting, platform
 
 _VARIABLE = "TORCH_TPU_SIZE_BUCKETS"
 _chosen: list[bool | None] = [None]
@@ -22,12 +22,11 @@ def set_size_buckets(enabled: bool | None) -> None:
 
     None restores the default: on for the platforms `tpu` and `cuda`, off for `cpu`. The environment
     variable TORCH_TPU_SIZE_BUCKETS sets the initial value, as 0 or 1. The setting is process-wide,
-    and affects calls that have no program yet. True takes precedence over the default use of CPU
-    kernels, but not over `set_cpu_kernels(True)`.
+    and affects calls that have no program yet. True disables CPU kernels, unless
+    `set_cpu_kernels(True)` was called.
     """
     _chosen[0] = enabled
-    if enabled and _C.started():
-        _C.forget_changing_sizes()
+    cpu_kernel_setting.prefer_programs(bool(enabled))
 
 
 def get_size_buckets() -> bool:
@@ -49,4 +48,4 @@ def choose() -> None:
             "for each set of sizes"
         )
     if text and _chosen[0] is None:
-        _chosen[0] = text == "1"
+        set_size_buckets(text == "1")

@@ -132,7 +132,7 @@ class TpuAdapter(DeviceAdapter):
         return platform.name() == "cpu" and not processes.uses_xla("cpu")
 
     def uses_cpu_kernels(self) -> bool:
-        return _C.cpu_kernel_use() != _C.CpuKernelUse.never
+        return _C.uses_cpu_kernels()
 
     def runs_on_cpu(self, op: OpOverload, args: Sequence[Any]) -> bool:
         return cpu_kernels.runs_in_graphs(op, args)
