@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -41,10 +42,33 @@ def laid_out(name: str, metas: Any, args: Sequence[Any], kwargs: Mapping[str, An
     """
     rule = _RULES.get(name)
     if rule is None:
-        return metas
+        if not (_are_halves(args) and _is_pointwise(name)):
+            return metas
+        rule = _elementwise
     if isinstance(metas, torch.Tensor):
         return rule([metas], args, kwargs)[0]
     return rule(metas, args, kwargs)
+
+
+def _are_halves(args: Sequence[Any]) -> bool:
+    """Return whether the operands are half-precision tensors.
+
+    Meta kernels of pointwise operators convert them to float32 first, and so lose the strides of
+    expanded operands.
+    """
+    dtypes = [x.dtype for x in args if isinstance(x, torch.Tensor) and x.ndim]
+    halves = (torch.float16, torch.bfloat16)
+    return len(dtypes) > 1 and dtypes[0] in halves and len(set(dtypes)) == 1
+
+
+@cache
+def _is_pointwise(name: str) -> bool:
+    namespace, _, rest = name.partition("::")
+    packet, _, overload = rest.partition(".")
+    operators = getattr(getattr(torch.ops, namespace), packet, None)
+    return torch.Tag.pointwise in getattr(
+        getattr(operators, overload or "default", None), "tags", ()
+    )
 
 
 def in_convolution_format(
@@ -268,14 +292,16 @@ def _unary(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> l
 def _with_number(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
     """Apply the CPU's strides to `x + number`, because torch's meta kernel ignores the number."""
     if all(isinstance(x, torch.Tensor) for x in args[:2]):
-        return [*metas]
+        return _elementwise(metas, args, kwargs) if _are_halves(args) else [*metas]
     return _elementwise(metas, args, kwargs)
 
 
 def _ldexp(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
-    """Combine the strides of x and 2**exponent, which `pow` returns as a contiguous tensor."""
+    """Combine the strides of x and 2**exponent, which is contiguous except in half precision."""
     x, exponent = args
-    return _elementwise(metas, [x, exponent.contiguous()], kwargs)
+    return _elementwise(
+        metas, [x, exponent if _are_halves(args) else exponent.contiguous()], kwargs
+    )
 
 
 def _plain(metas: Sequence[torch.Tensor], args: Any, kwargs: Any) -> list[torch.Tensor]:
@@ -362,6 +388,7 @@ _RULES: dict[str, _LayoutRule] = {
     "aten::logical_and": _elementwise,
     "aten::logical_or": _elementwise,
     "aten::logical_xor": _elementwise,
+    "aten::logit_backward": _elementwise,
     "aten::max_unpool2d": _as_argument(0),
     "aten::mse_loss_backward": _plain,
     "aten::multi_margin_loss_backward": _plain,
@@ -393,6 +420,7 @@ _RULES: dict[str, _LayoutRule] = {
     "aten::special_xlog1py.other_scalar": _elementwise,
     "aten::special_xlog1py.self_scalar": _elementwise,
     "aten::threshold": _unary,
+    "aten::threshold_backward": _elementwise,
     "aten::unique_consecutive": _along(3),
     "aten::unique_dim": _along(1),
     "aten::unique_dim_consecutive": _along(1),

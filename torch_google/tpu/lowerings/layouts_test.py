@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch._ops import OpOverload
 
 from torch_google.tpu.lowerings.layouts import laid_out
 
@@ -160,6 +161,29 @@ def test_strides_of_the_cpu(op: Any, args: Sequence[Any]) -> None:
     shapes = [torch.empty(t.shape, dtype=t.dtype, device="meta") for t in expected]
     actual = laid_out(op.name(), shapes, args, options)
     assert [t.stride() for t in actual if t.numel()] == [t.stride() for t in expected if t.numel()]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(
+    ("op", "numbers"),
+    [
+        *[(op, ()) for op in (aten.add.Tensor, aten.eq.Tensor, aten.ldexp.Tensor)],
+        *[(op, ()) for op in (aten.atan2.default, aten.maximum.default, aten.pow.Tensor_Tensor)],
+        *[(op, ()) for op in (aten.silu_backward.default, aten.tanh_backward.default)],
+        (aten.gelu_backward.default, ()),
+        (aten.logit_backward.default, ()),
+        (aten.threshold_backward.default, (0.1,)),
+    ],
+)
+def test_an_expanded_operand_has_no_strides(
+    op: OpOverload, numbers: tuple[float, ...], dtype: torch.dtype
+) -> None:
+    def strides(device: str) -> list[tuple[int, ...]]:
+        dense = torch.full((2, 5, 3, 8), 0.25, dtype=dtype, device=device).transpose(1, 2)
+        expanded = torch.full((), 0.5, dtype=dtype, device=device).expand(dense.shape)
+        return [op(x, y, *numbers).stride() for x, y in ((expanded, dense), (dense, expanded))]
+
+    assert strides("tpu") == strides("cpu")
 
 
 @pytest.mark.parametrize("mode", ["floor", "trunc"])
