@@ -6,12 +6,14 @@ it uses the math (unfused) implementation, a series of smaller operators, withou
 `_fused_sdp_choice`. So this module calls the fused operator itself.
 
 The fused operator always runs as a program. If CPU kernels may run the call, attention without
-dropout uses the math implementation instead, so that a new number of tokens compiles nothing. In
-graphs of torch.compile, that is the case only if sizes are symbolic.
+dropout does as on the CPU instead, so that a new number of tokens compiles nothing: it uses the
+CPU's fused operator or the math implementation. In graphs of torch.compile, it uses the math
+implementation, and only if sizes are symbolic.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -20,9 +22,12 @@ from torch._C import DispatchKey
 from torch._guards import detect_fake_mode
 
 from torch_google.tpu import _C
-from torch_google.tpu.release import V2_15
+from torch_google.tpu.release import V2_6, V2_15
 
 _OP = torch.ops.aten.scaled_dot_product_attention.default
+# The dtypes of the CPU's fused operator.
+_CPU_DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+_PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter)
 
 
 def _attention(
@@ -48,15 +53,19 @@ def _attention(
         and (attn_mask is None or (not is_causal and _is_mask(attn_mask, query, key)))
         and 0 <= dropout_p <= 1
     )
+    may_use_kernels = fits and dropout_p == 0 and _C.uses_cpu_kernels()
+    is_traced = may_use_kernels and detect_fake_mode(tensors) is not None
+    if may_use_kernels and not is_traced and _cpu_is_fused(query, key, value, attn_mask):
+        return _as_on_the_cpu(query, key, value, attn_mask, is_causal, scale)
     # Use the math implementation for any call that the fused operator does not support. It also
     # raises torch's errors for invalid calls.
-    if not fits or (dropout_p == 0 and _may_use_cpu_kernels(tensors)):
+    if not fits or (may_use_kernels and (not is_traced or _has_symbolic_sizes(tensors))):
         formula = DispatchKey.CompositeImplicitAutograd
         result: torch.Tensor = _OP._op_dk(
             formula, query, key, value, attn_mask, dropout_p, is_causal, **options
         )
         if (
-            fits
+            is_traced
             and query.shape[3] == value.shape[3]
             and query.transpose(1, 2).is_contiguous()
             and not query.is_contiguous()
@@ -78,13 +87,44 @@ def _attention(
     return out
 
 
-def _may_use_cpu_kernels(tensors: list[torch.Tensor]) -> bool:
-    """Return whether CPU kernels may run the call, or the graph with symbolic sizes around it."""
-    if not _C.uses_cpu_kernels():
-        return False
-    return detect_fake_mode(tensors) is None or any(
-        isinstance(size, torch.SymInt) for tensor in tensors for size in tensor.shape
+def _has_symbolic_sizes(tensors: list[torch.Tensor]) -> bool:
+    return any(isinstance(size, torch.SymInt) for tensor in tensors for size in tensor.shape)
+
+
+def _cpu_is_fused(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None
+) -> bool:
+    """Return whether the CPU uses its fused operator for a call that `_is_plain` accepts.
+
+    This is False for subclasses of Tensor such as DTensor, which may not support that operator.
+    """
+    return (
+        all(type(t) in _PLAIN_TYPES for t in (query, key, value))
+        and query.dtype in _CPU_DTYPES
+        and query.shape[3] == value.shape[3]
+        and all(t.shape[3] == 1 or t.stride(3) == 1 for t in (query, key, value))
+        and (mask is None or (mask.dim() in (2, 4) and not mask.requires_grad))
     )
+
+
+def _as_on_the_cpu(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+    is_causal: bool,
+    scale: float | None,
+) -> torch.Tensor:
+    """Call the CPU's fused operator, which does not support boolean masks."""
+    if mask is not None and mask.dtype == torch.bool:
+        mask = torch.where(mask, 0.0, -math.inf).to(query.dtype)
+    repeats = query.shape[1] // key.shape[1]
+    if V2_6 and repeats > 1:  # v2.6 does not support shared key heads
+        key, value = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
+    result: torch.Tensor = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default(
+        query, key, value, 0.0, is_causal, attn_mask=mask, scale=scale
+    )[0]
+    return result
 
 
 def _is_plain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, enable_gqa: bool) -> bool:

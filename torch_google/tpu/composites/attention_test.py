@@ -137,9 +137,51 @@ def test_with_cpu_kernels_a_new_length_compiles_nothing() -> None:
             torch.testing.assert_close(out.cpu(), expected, rtol=1e-4, atol=1e-5)
             assert out.stride() == expected.stride()
             out.sum().backward()
-            turned = [torch.randn(2, keys, 4, 8).transpose(1, 2) for _ in range(3)]
-            result = attend(*(tensor.to("tpu") for tensor in turned))
-            assert result.stride() == attend(*turned).stride()
         assert torch.tpu.metrics().compiles == 0
     finally:
         torch.tpu.set_cpu_kernels(False)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(
+    ("mask", "options"),
+    [
+        (None, {}),
+        (None, {"is_causal": True, "scale": 0.3}),
+        (torch.ones(5, 7, dtype=torch.bool).tril(), {}),
+        (torch.linspace(-1, 1, 70).reshape(2, 1, 5, 7), {}),
+        (torch.linspace(-1, 1, 35).reshape(5, 7), {}),
+        (None, {"enable_gqa": True}),
+    ],
+)
+def test_with_cpu_kernels_values_and_layouts_are_the_cpus(
+    dtype: torch.dtype, transposed: bool, mask: torch.Tensor | None, options: dict[str, Any]
+) -> None:
+    def heads(length: int, count: int) -> torch.Tensor:
+        sizes = (2, length, count, 8) if transposed else (2, count, length, 8)
+        values = torch.randn(sizes, dtype=dtype)
+        return values.transpose(1, 2) if transposed else values
+
+    torch.manual_seed(0)
+    shared = 2 if "enable_gqa" in options else 4
+    tensors = [heads(5, 4), heads(7, shared), heads(7, shared)]
+    if mask is not None and mask.dtype != torch.bool:
+        mask = mask.to(dtype)
+
+    def run(device: str) -> list[torch.Tensor]:
+        leaves = [tensor.to(device).requires_grad_() for tensor in tensors]
+        out = attend(*leaves, None if mask is None else mask.to(device), **options)
+        return [out, *torch.autograd.grad(out.square().sum(), leaves)]
+
+    torch.tpu.set_cpu_kernels(True)
+    torch.tpu.reset_metrics()
+    try:
+        results = run("tpu")
+    finally:
+        torch.tpu.set_cpu_kernels(False)
+    assert torch.tpu.metrics().compiles == 0
+    rtol = 2e-2 if dtype == torch.bfloat16 else 1e-4
+    for actual, expected in zip(results, run("cpu"), strict=True):
+        torch.testing.assert_close(actual.cpu(), expected, rtol=rtol, atol=rtol / 10)
+        assert actual.stride() == expected.stride()

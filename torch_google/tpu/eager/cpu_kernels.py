@@ -53,6 +53,8 @@ _COMPILED = {
     "uninitialized memory": ("empty", "new_empty"),
     "the CPU's result has no memory": ("_efficientzerotensor",),
 }
+# Operators that would be random with dropout, but reject it.
+_NEVER_RANDOM = frozenset({"aten::_scaled_dot_product_flash_attention_for_cpu"})
 # Operators without Tag.pointwise that check their arguments before they write.
 _PLAIN_WRITES = frozenset({"aten::copy_", "aten::fill_", "aten::masked_fill_", "aten::zero_"})
 # Operators that write to the positions in the dimension `dim` that their argument `index` selects.
@@ -135,7 +137,7 @@ def is_always_compiled(op: OpOverload) -> bool:
         op.namespace != "aten"
         or schema.name.startswith(_PREFIXES)
         # Random numbers must be the same in CPU kernels and in programs.
-        or torch.Tag.nondeterministic_seeded in op.tags
+        or (torch.Tag.nondeterministic_seeded in op.tags and schema.name not in _NEVER_RANDOM)
         or any("Generator" in str(argument.type) for argument in schema.arguments)
         # An out= argument may have to be resized. The results of pointwise operators have the sizes
         # to which their operands broadcast, so C++ sees a resize in advance.
