@@ -55,6 +55,7 @@ def test_a_job_on_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         pytest.skip("SUM_PAR is not set: build //torch_google/launch/testing:sum.par")
     if reason := slurm_cluster.missing():
         pytest.skip(reason)
+    program = os.path.abspath(program)
     (tmp_path / "job").mkdir()
     with slurm_cluster.serve(nodes=2) as cluster:
         for name, value in cluster.environment.items():
