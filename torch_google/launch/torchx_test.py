@@ -50,8 +50,8 @@ def test_launch_reads_the_variables_of_each_machine(tmp_path: Path) -> None:
 def test_a_job_on_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from torchx import runner
 
-    program = os.environ.get("SUM_PAR")
-    if program is None:
+    program = os.environ.get("SUM_PAR", "")
+    if not program:
         pytest.skip("SUM_PAR is not set: build //torch_google/launch/testing:sum.par")
     if reason := slurm_cluster.missing():
         pytest.skip(reason)
