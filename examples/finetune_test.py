@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -15,8 +16,14 @@ from examples import finetuning
 _PAR = Path(__file__).with_name("finetune.par")
 
 
-def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([_PAR, *arguments], capture_output=True, text=True, check=False)
+def _run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [_PAR, *arguments],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def _losses(output: str) -> tuple[float, float]:
@@ -90,3 +97,10 @@ def test_an_output_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     assert result.stderr == (
         f"finetune: --output={file}/out: Not a directory. Give a writable directory.\n"
     )
+
+
+def test_a_device_that_is_not_registered_is_one_line(tmp_path: Path) -> None:
+    result = _run("--device=tpu", f"--output={tmp_path}", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[-1].startswith("finetune: --device=tpu: accelerate chose cpu")
+    assert not list(tmp_path.iterdir())

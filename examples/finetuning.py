@@ -115,7 +115,8 @@ def finetune(
 ) -> Result:
     """Train a model on the first text, then an adapter on the second.
 
-    `progress` is called after each step with the phase, the step and the number of steps.
+    `progress` is called after each step with the phase, the step and the number of steps. Raises
+    FinetuningError if accelerate does not choose `options.device`.
     """
     transformers.set_seed(options.seed)
     model = transformers.LlamaForCausalLM(
@@ -187,6 +188,11 @@ def _trainer(
         save_strategy="no",
         report_to=[],
     )
+    if arguments.device.type != options.device:
+        raise FinetuningError(
+            f"--device={options.device}: accelerate chose {arguments.device}. "
+            "Unset TORCH_DEVICE_BACKEND_AUTOLOAD and ACCELERATE_USE_CPU."
+        )
     trainer = transformers.Trainer(
         model=model,
         args=arguments,
