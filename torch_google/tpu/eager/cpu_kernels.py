@@ -53,7 +53,7 @@ _COMPILED = {
     "uninitialized memory": ("empty", "new_empty"),
     "the CPU's result has no memory": ("_efficientzerotensor",),
 }
-# Operators that would be random with dropout, but reject it.
+# Operators that torch tags as random, although they reject dropout and so are deterministic.
 _NEVER_RANDOM = frozenset({"aten::_scaled_dot_product_flash_attention_for_cpu"})
 # Operators without Tag.pointwise that check their arguments before they write.
 _PLAIN_WRITES = frozenset({"aten::copy_", "aten::fill_", "aten::masked_fill_", "aten::zero_"})
@@ -183,8 +183,9 @@ def _checked(
         if lowered.host_shape or lowered.random:
             return Admission.NEVER
         refusals.check_written(op, args, call.written_as(lowered))
-        if call.resize(lowered):
-            return Admission.UNDECIDED
+        if call.outs_to_resize(lowered):
+            return Admission.UNDECIDED  # `miss` checks them before it resizes them
+        call.resize(lowered)  # only rejects written arguments of another shape
         trace_call(call, lowered, device)
     except jax.errors.JAXTypeError as error:
         raise BakedNumber(str(error)) from error

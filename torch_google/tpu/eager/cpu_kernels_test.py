@@ -163,6 +163,18 @@ def test_writes_through_views_are_seen_by_all_views() -> None:
     assert torch.equal(mine, compiled)
 
 
+def test_an_out_argument_is_resized_as_by_a_program() -> None:
+    x = torch.arange(6.0, device="tpu").reshape(2, 3)
+    for _ in range(2):
+        empty = torch.empty(0, device="tpu")
+        assert torch.add(x, x, out=empty) is empty
+        assert empty.tolist() == [[0, 2, 4], [6, 8, 10]]
+        y = torch.ones(3, device="tpu")
+        with pytest.raises(RuntimeError, match="cannot be resized"):
+            torch.add(y, x, out=y)
+        assert y.tolist() == [1, 1, 1]
+
+
 def test_overlapping_writes_give_the_compiled_values() -> None:
     def shift() -> torch.Tensor:
         x = torch.arange(6.0, device="tpu")

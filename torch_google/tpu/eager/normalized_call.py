@@ -148,16 +148,21 @@ class NormalizedCall:
                 resized = True
         return resized
 
-    def resized_inputs(self, program: LoweredProgram) -> set[int]:
-        """Return the indices of inputs that share a storage with an out= argument to be resized."""
+    def outs_to_resize(self, program: LoweredProgram) -> list[int]:
+        """Return the indices of the out= arguments that `resize` will resize."""
         outs = self._outs()
         metas = program.metas[self.plain(program) :]
-        storages = {
-            self.bases[index][2]
+        return [
+            index
             for index, meta in zip(self.written(), metas, strict=True)
             if index in outs and meta is not None
             if self.tensors[index].shape != self._sizes.get(index, meta.shape)
-        }
+        ]
+
+    def resized_inputs(self, program: LoweredProgram) -> set[int]:
+        """Return the indices of inputs that share a storage with an out= argument to be resized."""
+        outs = self._outs()
+        storages = {self.bases[index][2] for index in self.outs_to_resize(program)}
         inputs = (index for index in range(len(self.tensors)) if index not in outs)
         return {index for index in inputs if self.bases[index][2] in storages}
 
