@@ -13,7 +13,7 @@ class Mode(Enum):
 
 class CpuKernelUse(Enum):
     never = 0
-    first_calls = 1
+    until_recurring = 1
     always = 2
 
 def connect(functions: Mapping[str, Callable[..., Any]]) -> None: ...

@@ -6,9 +6,9 @@ it uses the math (unfused) implementation, a series of smaller operators, withou
 `_fused_sdp_choice`. So this module calls the fused operator itself.
 
 The fused operator always runs as a program. If CPU kernels may run the call, attention without
-dropout does as on the CPU instead, so that a new number of tokens compiles nothing: it uses the
-CPU's fused operator or the math implementation. In graphs of torch.compile, it uses the math
-implementation, and only if sizes are symbolic.
+dropout calls what attention on the CPU calls, so that a new number of tokens compiles nothing: the
+CPU's fused operator or the math implementation. Graphs of torch.compile use the math implementation
+if sizes are symbolic, and the device's fused operator otherwise.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from torch_google.tpu.release import V2_6, V2_15
 
 _OP = torch.ops.aten.scaled_dot_product_attention.default
 # The dtypes of the CPU's fused operator.
-_CPU_DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+_CPU_FUSED_DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 _PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -55,8 +55,12 @@ def _attention(
     )
     may_use_kernels = fits and dropout_p == 0 and _C.uses_cpu_kernels()
     is_traced = may_use_kernels and detect_fake_mode(tensors) is not None
-    if may_use_kernels and not is_traced and _cpu_is_fused(query, key, value, attn_mask):
-        return _as_on_the_cpu(query, key, value, attn_mask, is_causal, scale)
+    if (
+        may_use_kernels
+        and not is_traced
+        and _uses_cpu_fused_attention(query, key, value, attn_mask)
+    ):
+        return _call_cpu_fused_attention(query, key, value, attn_mask, is_causal, scale)
     # Use the math implementation for any call that the fused operator does not support. It also
     # raises torch's errors for invalid calls.
     if not fits or (may_use_kernels and (not is_traced or _has_symbolic_sizes(tensors))):
@@ -91,23 +95,23 @@ def _has_symbolic_sizes(tensors: list[torch.Tensor]) -> bool:
     return any(isinstance(size, torch.SymInt) for tensor in tensors for size in tensor.shape)
 
 
-def _cpu_is_fused(
+def _uses_cpu_fused_attention(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None
 ) -> bool:
-    """Return whether the CPU uses its fused operator for a call that `_is_plain` accepts.
+    """Return whether to call the CPU's fused operator for a call that `_is_plain` accepts.
 
-    This is False for subclasses of Tensor such as DTensor, which may not support that operator.
+    The CPU must call it as well. Subclasses of Tensor such as DTensor may not support it.
     """
     return (
         all(type(t) in _PLAIN_TYPES for t in (query, key, value))
-        and query.dtype in _CPU_DTYPES
+        and query.dtype in _CPU_FUSED_DTYPES
         and query.shape[3] == value.shape[3]
         and all(t.shape[3] == 1 or t.stride(3) == 1 for t in (query, key, value))
         and (mask is None or (mask.dim() in (2, 4) and not mask.requires_grad))
     )
 
 
-def _as_on_the_cpu(
+def _call_cpu_fused_attention(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,

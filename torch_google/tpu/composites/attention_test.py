@@ -155,17 +155,17 @@ def test_with_cpu_kernels_a_new_length_compiles_nothing() -> None:
         (None, {"enable_gqa": True}),
     ],
 )
-def test_with_cpu_kernels_values_and_layouts_are_the_cpus(
+def test_cpu_kernels_match_values_and_strides_of_the_cpu(
     dtype: torch.dtype, transposed: bool, mask: torch.Tensor | None, options: dict[str, Any]
 ) -> None:
-    def heads(length: int, count: int) -> torch.Tensor:
+    def make_heads(length: int, count: int) -> torch.Tensor:
         sizes = (2, length, count, 8) if transposed else (2, count, length, 8)
         values = torch.randn(sizes, dtype=dtype)
         return values.transpose(1, 2) if transposed else values
 
     torch.manual_seed(0)
-    shared = 2 if "enable_gqa" in options else 4
-    tensors = [heads(5, 4), heads(7, shared), heads(7, shared)]
+    key_heads = 2 if "enable_gqa" in options else 4
+    tensors = [make_heads(5, 4), make_heads(7, key_heads), make_heads(7, key_heads)]
     if mask is not None and mask.dtype != torch.bool:
         mask = mask.to(dtype)
 

@@ -30,8 +30,8 @@ constexpr uint32_t kRounds = 3;
 // so many sizes is unlikely to be reused for long.
 constexpr size_t kManySizes = 16;
 constexpr uint32_t kManyRounds = 8;
-// With CompileRecurring::in_stable_rounds, this many rounds in a row must have
-// had no new call.
+// With CompileRecurring::in_stable_rounds, calls are compiled only after this
+// many consecutive rounds without a new call.
 constexpr uint64_t kStableRounds = 2;
 // A round ends after this many calls, unless the host reads a value earlier.
 constexpr uint64_t kLongestRound = 4096;
@@ -49,8 +49,7 @@ PyObject* admit = nullptr;
 uint64_t calls = 0;
 uint64_t current_round = 1;
 uint64_t calls_in_round = 0;
-// The last round in which a call occurred for the first time.
-uint64_t unstable_round = 0;
+uint64_t last_round_with_new_call = 0;
 
 // Returns whether CPU kernels compute the same values as the device for this
 // call. Its tensors must be unsharded, without a conj or neg bit. If the
@@ -151,7 +150,7 @@ CpuKernels::Outcome CpuKernels::run(const c10::OperatorHandle& handle,
   if (compile_recurring != CompileRecurring::never &&
       recurs(call, known->second) &&
       (compile_recurring == CompileRecurring::at_once ||
-       current_round > unstable_round + kStableRounds)) {
+       current_round > last_round_with_new_call + kStableRounds)) {
     return compile;
   }
   // Make sure that kernels and copies operate on plain CPU tensors. Otherwise,
@@ -196,7 +195,7 @@ bool CpuKernels::recurs(const Call& call, Kind& kind) {
   auto& recurrence = recurrences_[call.key];
   if (recurrence.rounds == 0) {
     ++kind.sizes;
-    unstable_round = current_round;
+    last_round_with_new_call = current_round;
   }
   if (recurrence.round != current_round) {
     recurrence.round = current_round;

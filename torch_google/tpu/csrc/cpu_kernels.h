@@ -19,10 +19,11 @@ namespace torch_google::tpu {
 // may use CPU kernels unless this is `never`.
 enum class CpuKernelUse {
   never,
-  // Calls without a program. A call that recurs in several rounds gets one.
-  first_calls,
+  // Calls without a program, until they recur and get one; see
+  // CompileRecurring.
+  until_recurring,
   // In strict mode all calls that a kernel can run, even if they have a
-  // program; in fused mode as with `first_calls`.
+  // program; in fused mode as with `until_recurring`.
   always,
 };
 
@@ -30,7 +31,7 @@ enum class CpuKernelUse {
 // set_cpu_kernels or set_size_buckets.
 CpuKernelUse cpu_kernel_use();
 void set_cpu_kernel_use(CpuKernelUse use);
-// Whether the use is not `never`.
+// Returns whether CPU kernels are enabled.
 bool uses_cpu_kernels();
 
 // Sets the Python function that decides which calls may use CPU kernels; see
@@ -41,8 +42,7 @@ void set_cpu_kernel_policy(PyObject* admit);
 
 // Ends the current round and starts the next one. A round usually lasts until
 // the host reads a value, because a read usually follows a training step or the
-// generation of a token. Calls that recur in several rounds are compiled; see
-// CpuKernelUse.
+// generation of a token. A call recurs if it has occurred in enough rounds.
 void end_round();
 
 // The number of the current round. eager/size_patterns.py counts rounds as
@@ -56,9 +56,10 @@ void reset_cpu_kernel_calls();
 // When a call that recurs gets a program.
 enum class CompileRecurring {
   never,
-  // When the last rounds had no new call. While sizes keep changing, programs
-  // for the other calls would cost time, because their results are copied for
-  // the kernels.
+  // Once the last kStableRounds rounds had no new call. While sizes keep
+  // changing, calls with new sizes run on kernels. If recurring calls ran as
+  // programs, their results would have to be copied for those kernels, which is
+  // slower.
   in_stable_rounds,
   at_once,
 };
@@ -75,8 +76,8 @@ class CpuKernels {
 
   // Runs the call with a CPU kernel if the policy allows it. If the kernel
   // throws, nothing has been written, and the result is `compile`: the caller
-  // then compiles a program, or Python raises the error. It is also `compile`
-  // for a call that recurs, depending on `compile_recurring`.
+  // then compiles a program, or Python raises the error. Also returns `compile`
+  // for a call that recurs, if `compile_recurring` permits that now.
   Outcome run(const c10::OperatorHandle& handle, const SchemaInfo& schema_info,
               torch::jit::Stack& stack, const Call& call,
               bool scalars_are_inputs, CompileRecurring compile_recurring);

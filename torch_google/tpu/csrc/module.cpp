@@ -382,7 +382,7 @@ PYBIND11_MODULE(_C, module) {
       .value("fused", Mode::fused);
   py::enum_<CpuKernelUse>(module, "CpuKernelUse")
       .value("never", CpuKernelUse::never)
-      .value("first_calls", CpuKernelUse::first_calls)
+      .value("until_recurring", CpuKernelUse::until_recurring)
       .value("always", CpuKernelUse::always);
   module.def("connect", connect);
   module.def("record_operators", record_operators);

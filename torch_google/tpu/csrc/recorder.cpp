@@ -170,9 +170,10 @@ void record(Operator& self, const c10::OperatorHandle& handle,
              settings.get(Setting::precision), *call);
     auto found = self.programs.find(call->key);
     const Mode mode = settings.mode();
-    // The results of kernels and programs may differ in the last bits. With
-    // `always`, strict mode runs equal calls on the same one: the kernel, even
-    // if the call has a program.
+    // Kernels and programs may round differently. With `always`, strict mode
+    // therefore runs a call on its kernel even if it has a program, so that
+    // equal calls give equal results. Fused mode compiles a recurring call at
+    // once, because only programs can be fused.
     const auto compile_recurring = mode == Mode::fused
                                        ? CompileRecurring::at_once
                                    : cpu_kernel_use() == CpuKernelUse::always

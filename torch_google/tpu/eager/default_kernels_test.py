@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""By default, calls run on CPU kernels first. Those that recur in three rounds run as programs."""
+"""By default, calls run on CPU kernels first. Calls that recur get programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch_google.tpu import _C
 
 _ROUNDS = 3  # kRounds in ../csrc/cpu_kernels.cpp
-_STABLE_ROUNDS = 2  # kStableRounds, which follow the round with the new calls
+_STABLE_ROUNDS = 2  # kStableRounds, counted from the round after the last new call
 
 
 @pytest.fixture(autouse=True)
@@ -60,10 +60,10 @@ def test_new_sizes_compile_nothing(mode: str) -> None:
         torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
         assert _compile_count() == 0 or (mode == "fused" and size >= 2 + _ROUNDS)
     # Calls on scalars have the same sizes in each round. In fused mode, they get programs.
-    scalars = _compile_count()
+    scalar_compiles = _compile_count()
     for size in range(20, 40):
         _gradient(_numbers(size).to("tpu"))
-    assert _compile_count() == scalars < 10
+    assert _compile_count() == scalar_compiles < 10
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_the_change_to_programs_counts_rounds_not_calls() -> None:
 
 
 @pytest.mark.parametrize("sizes", ["fake", "symbolic"])
-def test_only_graphs_with_symbolic_sizes_split_attention(sizes: str) -> None:
+def test_only_graphs_with_symbolic_sizes_use_the_math_implementation(sizes: str) -> None:
     q = torch.ones(1, 2, 4, 8, device="tpu")
     graph = make_fx(lambda q: F.scaled_dot_product_attention(q, q, q), tracing_mode=sizes)(q)
     is_whole = "_scaled_dot_product_efficient_attention" in graph.code

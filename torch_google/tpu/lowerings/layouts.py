@@ -42,7 +42,7 @@ def laid_out(name: str, metas: Any, args: Sequence[Any], kwargs: Mapping[str, An
     """
     rule = _RULES.get(name)
     if rule is None:
-        if not (_are_halves(args) and _is_pointwise(name)):
+        if not (_have_half_dtype(args) and _is_pointwise(name)):
             return metas
         rule = _elementwise
     if isinstance(metas, torch.Tensor):
@@ -50,11 +50,11 @@ def laid_out(name: str, metas: Any, args: Sequence[Any], kwargs: Mapping[str, An
     return rule(metas, args, kwargs)
 
 
-def _are_halves(args: Sequence[Any]) -> bool:
-    """Return whether the operands are half-precision tensors.
+def _have_half_dtype(args: Sequence[Any]) -> bool:
+    """Return whether there are several operands with dimensions, all float16 or all bfloat16.
 
-    Meta kernels of pointwise operators convert them to float32 first, and so lose the strides of
-    expanded operands.
+    Meta kernels of pointwise operators convert them to float32 first, so an expanded operand
+    becomes contiguous and loses its strides of 0.
     """
     dtypes = [x.dtype for x in args if isinstance(x, torch.Tensor) and x.ndim]
     halves = (torch.float16, torch.bfloat16)
@@ -292,7 +292,7 @@ def _unary(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> l
 def _with_number(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
     """Apply the CPU's strides to `x + number`, because torch's meta kernel ignores the number."""
     if all(isinstance(x, torch.Tensor) for x in args[:2]):
-        return _elementwise(metas, args, kwargs) if _are_halves(args) else [*metas]
+        return _elementwise(metas, args, kwargs) if _have_half_dtype(args) else [*metas]
     return _elementwise(metas, args, kwargs)
 
 
@@ -300,7 +300,7 @@ def _ldexp(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> l
     """Combine the strides of x and 2**exponent, which is contiguous except in half precision."""
     x, exponent = args
     return _elementwise(
-        metas, [x, exponent if _are_halves(args) else exponent.contiguous()], kwargs
+        metas, [x, exponent if _have_half_dtype(args) else exponent.contiguous()], kwargs
     )
 
 

@@ -175,7 +175,7 @@ def test_strides_of_the_cpu(op: Any, args: Sequence[Any]) -> None:
         (aten.threshold_backward.default, (0.1,)),
     ],
 )
-def test_an_expanded_operand_has_no_strides(
+def test_result_strides_with_an_expanded_operand(
     op: OpOverload, numbers: tuple[float, ...], dtype: torch.dtype
 ) -> None:
     def strides(device: str) -> list[tuple[int, ...]]:

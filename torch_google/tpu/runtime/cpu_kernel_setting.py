@@ -31,14 +31,13 @@ _choice = _Choice()
 def set_cpu_kernels(enabled: bool | None) -> None:
     """Choose whether torch's CPU kernels may run operators.
 
-    None is the default: calls without a program run on CPU kernels, and a call that has done so in
-    three rounds gets a program (a round ends when the host reads a value). True is the same in
-    fused mode; in strict mode, every call that a kernel can run does so, even if it has a program.
-    If `enabled` is False, every operator runs as a compiled program, as on a TPU. torch.compile
-    graphs whose sizes change use CPU kernels as well, unless `enabled` is False (see
-    compile/cpu_calls.py). The environment variable TORCH_TPU_CPU_KERNELS, 0 or 1, sets the initial
-    value. Raises RuntimeError if `enabled` is True on a platform other than `cpu`, where CPU
-    kernels cannot read the buffers.
+    None is the default: calls without a program run on CPU kernels, and a call that recurs gets a
+    program (see ../eager/README.md). True has the same effect in fused mode; in strict mode, every
+    call that a kernel can run does so, even if it has a program. With None or True, torch.compile
+    graphs whose sizes change use CPU kernels as well (see compile/cpu_calls.py). If `enabled` is
+    False, everything runs as compiled programs, as on a TPU. The environment variable
+    TORCH_TPU_CPU_KERNELS, 0 or 1, sets the initial value. Raises RuntimeError if `enabled` is True
+    on a platform other than `cpu`, where CPU kernels cannot read the buffers.
     """
     _C.start()
     if enabled and platform.name() != "cpu":
@@ -56,9 +55,12 @@ def get_cpu_kernels() -> bool | None:
     return _choice.enabled if platform.name() == "cpu" else False
 
 
-def prefer_programs(preferred: bool) -> None:
-    """Run programs if `set_cpu_kernels` has chosen neither."""
-    _choice.prefers_programs = preferred
+def prefer_programs(enabled: bool) -> None:
+    """Choose whether programs run instead of CPU kernels while the setting is None.
+
+    `set_size_buckets` calls this.
+    """
+    _choice.prefers_programs = enabled
     if _C.started():
         _apply()
 
@@ -82,7 +84,7 @@ def _apply() -> None:
     enabled = _choice.enabled
     if enabled is None:
         enabled = not _choice.prefers_programs
-        kernels = _C.CpuKernelUse.first_calls
+        kernels = _C.CpuKernelUse.until_recurring
     else:
         kernels = _C.CpuKernelUse.always
     usable = enabled and platform.name() == "cpu"

@@ -3,7 +3,7 @@
 
 A call on padded arrays shares its program with other sizes (see ../eager/padded_op.py), but its
 results may differ in the last bits from those of a program for its exact sizes. On the `cpu`
-platform, where CPU kernels run such calls, padding is off by default.
+platform, where CPU kernels run calls with new sizes, padding is off by default.
 """
 
 from __future__ import annotations
