@@ -133,6 +133,17 @@ def test_by_default_attention_in_a_graph_runs_on_kernels() -> None:
     assert _count("cpu_kernels") == 3
 
 
+def test_eager_calls_between_graphs_with_new_sizes_stay_on_kernels() -> None:
+    torch.tpu.set_cpu_kernels(None)
+    run = _compiled(lambda x: x.sin().sum())
+    for length in range(4, 16):
+        x = _numbers(length)
+        assert run(x.to("tpu")).exp().item() == pytest.approx(x.sin().sum().exp().item())
+    assert _count("cpu_kernels") > 8
+    metrics = torch.tpu.metrics()
+    assert (metrics.compiles, metrics.cpu_kernels) == (_count("compile"), 12)
+
+
 def test_settings_that_ask_for_programs() -> None:
     torch.tpu.set_cpu_kernels(False)
     run = _compiled(lambda x: x + 1)

@@ -217,6 +217,7 @@ py::object CpuGraph::run(const py::list& arguments,
   collect_released();
   // A graph usually runs once per step, and the host may not read its results.
   end_round();
+  note_new_call();
   std::vector<at::Tensor> tensors(arguments_);
   Registers registers(registers_);
   for (size_t i = 0; i < arguments_; ++i) {

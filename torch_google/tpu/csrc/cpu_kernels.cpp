@@ -31,8 +31,9 @@ constexpr uint32_t kRounds = 3;
 constexpr size_t kManySizes = 16;
 constexpr uint32_t kManyRounds = 8;
 // With CompileRecurring::in_stable_rounds, calls are compiled only after this
-// many consecutive rounds without a new call.
-constexpr uint64_t kStableRounds = 2;
+// many consecutive rounds without a new call. A step may have several rounds,
+// because the host may read several values.
+constexpr uint64_t kStableRounds = 4;
 // A round ends after this many calls, unless the host reads a value earlier.
 constexpr uint64_t kLongestRound = 4096;
 // The counts of an operator are reset after it has been called with this many
@@ -96,6 +97,8 @@ void end_round() {
   ++current_round;
   calls_in_round = 0;
 }
+
+void note_new_call() { last_round_with_new_call = current_round; }
 
 uint64_t round_number() { return current_round; }
 
@@ -195,7 +198,7 @@ bool CpuKernels::recurs(const Call& call, Kind& kind) {
   auto& recurrence = recurrences_[call.key];
   if (recurrence.rounds == 0) {
     ++kind.sizes;
-    last_round_with_new_call = current_round;
+    note_new_call();
   }
   if (recurrence.round != current_round) {
     recurrence.round = current_round;

@@ -45,6 +45,10 @@ void set_cpu_kernel_policy(PyObject* admit);
 // generation of a token. A call recurs if it has occurred in enough rounds.
 void end_round();
 
+// Notes that the current round has a new call: an operator call that has not
+// occurred before, or a graph that runs on CPU kernels.
+void note_new_call();
+
 // The number of the current round. eager/size_patterns.py counts rounds as
 // well.
 uint64_t round_number();

@@ -13,7 +13,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch_google.tpu import _C
 
 _ROUNDS = 3  # kRounds in ../csrc/cpu_kernels.cpp
-_STABLE_ROUNDS = 2  # kStableRounds, counted from the round after the last new call
+_STABLE_ROUNDS = 4  # kStableRounds, counted from the round after the last new call
 
 
 @pytest.fixture(autouse=True)
