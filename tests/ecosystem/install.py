@@ -3,11 +3,10 @@
 
     python -m tests.ecosystem.install DIRECTORY                      all groups of libraries
     python -m tests.ecosystem.install DIRECTORY --groups hf,vision   some groups
-    python -m tests.ecosystem.install DIRECTORY --wheel FILE.whl     torch_google from a wheel
 
-pip installs exactly the locked wheels, and checks their hashes. Without `--wheel`, the environment
-imports torch_google from this workspace, with the same entry points as the wheel. In this case,
-`torch_google/tpu/_C.so` must exist; torch_google/tpu/csrc/develop.py builds it.
+pip installs exactly the locked wheels, and checks their hashes. The environment imports
+torch_google from this workspace, with the entry points of its wheel. To use the device, compile
+`torch_google/tpu/_C.so` with the environment's Python: `python torch_google/tpu/csrc/develop.py`.
 """
 
 from __future__ import annotations
@@ -36,25 +35,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("directory", type=Path)
     parser.add_argument("--groups", default=",".join(locked.groups()))
-    parser.add_argument("--wheel", type=Path)
     flags = parser.parse_args(argv)
     unknown = sorted(set(flags.groups.split(",")) - set(locked.groups()))
     if unknown:
         parser.error(f"--groups: no group {unknown[0]}; there are {', '.join(locked.groups())}")
-    if flags.wheel is None and not (_ROOT / "torch_google/tpu/_C.so").exists():
-        parser.error(
-            "torch_google/tpu/_C.so is missing. Build it with "
-            "`python torch_google/tpu/csrc/develop.py`, or name a wheel with --wheel"
-        )
     try:
-        install(flags.directory, flags.groups.split(","), wheel=flags.wheel)
+        install(flags.directory, flags.groups.split(","))
     except subprocess.CalledProcessError as error:
         print(f"install.py: {error.cmd[0]} exited {error.returncode}", file=sys.stderr)
         return 1
     return 0
 
 
-def install(directory: Path, groups: Sequence[str], *, wheel: Path | None = None) -> None:
+def install(directory: Path, groups: Sequence[str]) -> None:
     """Create or extend the virtual environment in `directory`.
 
     Raises CalledProcessError if pip or the compiler fails.
@@ -74,10 +67,7 @@ def install(directory: Path, groups: Sequence[str], *, wheel: Path | None = None
         check=True,
     )  # fmt: skip
     site = directory / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
-    if wheel is not None:
-        subprocess.run([*pip, "--force-reinstall", str(wheel)], check=True)
-    else:
-        _link(site)
+    _link(site)
     if (site / "torchvision").exists():
         cuda_stand_in.build(site)
 

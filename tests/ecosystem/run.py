@@ -21,8 +21,9 @@ from pathlib import Path
 
 from tests.ecosystem import locked, page, results, source
 from tests.ecosystem.case import ALL, Case, table
+from tests.ecosystem.device_check import DeviceError
 from tests.ecosystem.results import Row, Verdict
-from tests.ecosystem.supervisor import Outcome, outcomes
+from tests.ecosystem.supervisor import Outcome, check_device, outcomes
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,6 +47,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         for key in _chosen(flags.cases, again, before)
         if key.rpartition(":")[2] in flags.modes.split(",")
     ]
+    try:
+        check_device()
+    except DeviceError as error:
+        print(f"run: {error}", file=sys.stderr)
+        return 2
     after = dict(before)
     for outcome in outcomes(keys, seconds=flags.seconds, batch=flags.batch, log=flags.log):
         row = _row(outcome)

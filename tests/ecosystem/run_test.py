@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ecosystem import cases, results, run, source
+from tests.ecosystem import cases, device_check, results, run, source
 from tests.ecosystem.case import table
 from tests.ecosystem.results import Row, Verdict, one_line
 
@@ -28,6 +28,17 @@ def test_a_stale_case_runs_again_and_a_current_one_does_not() -> None:
     keys = list(run._chosen([], set(), before))
     assert "timm/resnet:strict" not in keys
     assert "timm/resnet:fused" in keys
+
+
+def test_without_the_device_the_command_fails_and_records_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(device_check, "_PROGRAM", "raise RuntimeError('no device')")
+    monkeypatch.setattr(run, "record", lambda row: pytest.fail("a row was recorded"))
+    assert run.main(["timm/resnet:strict"]) == 2
+    error = capsys.readouterr().err
+    assert "cannot use the device tpu, so nothing ran" in error
+    assert "RuntimeError: no device" in error
 
 
 def test_a_module_that_is_added_during_a_run_is_not_loaded(

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.ecosystem import device_check
 from tests.ecosystem.results import Verdict
 
 _ROOT = Path(__file__).parents[2]
@@ -28,6 +29,20 @@ class Outcome:
     cause: str
 
 
+def check_device() -> None:
+    """Raise a DeviceError if a child process could not use the device."""
+    with tempfile.TemporaryDirectory() as scratch:
+        device_check.check(_environment(scratch), Path(scratch))
+
+
+def _environment(scratch: str) -> dict[str, str]:
+    return {
+        "TORCH_TPU_COMPILE_CACHE": str(Path(scratch, "programs")),
+        **os.environ,
+        "PYTHONPATH": str(_ROOT),
+    }
+
+
 def outcomes(
     keys: Sequence[str], *, seconds: float, batch: int = 30, log: Path
 ) -> Iterator[Outcome]:
@@ -38,11 +53,7 @@ def outcomes(
     """
     with tempfile.TemporaryDirectory() as scratch, log.open("a", encoding="utf-8") as output:
         journal = Path(scratch, "journal")
-        environment = {
-            "TORCH_TPU_COMPILE_CACHE": str(Path(scratch, "programs")),
-            **os.environ,
-            "PYTHONPATH": str(_ROOT),
-        }
+        environment = _environment(scratch)
         todo = list(keys)
         while todo:
             some, todo = todo[:batch], todo[batch:]

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.ecosystem import device_check
 from tests.ecosystem.suites import catalogue, page, results, tree
 from tests.ecosystem.suites.device import Run
 from tests.ecosystem.suites.results import Result
@@ -54,6 +55,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"no suite {unknown[0]}; there are {', '.join(suites)}")
     work = flags.work.absolute()
     work.mkdir(parents=True, exist_ok=True)
+    try:
+        device_check.check(_environment("tpu", work), work)
+    except device_check.DeviceError as error:
+        print(f"run: {error}", file=sys.stderr)
+        return 2
     unexplained = []
     for name in flags.suites or suites:
         try:
@@ -107,22 +113,28 @@ def run(
     return results.summarize(suite, ran["cpu"], ran["tpu"])
 
 
-def _finish(run: Run, variables: Mapping[str, str], work: Path, again: bool) -> None:
-    """Start processes until every test has an outcome."""
-    journal = Path(run.journal)
-    description = work / f"{run.suite}-{run.device}.run.json"
-    description.write_text(run.json(), encoding="utf-8")
-    environment = {
+def _environment(device: str, work: Path) -> dict[str, str]:
+    return {
         "TORCH_TPU_COMPILE_CACHE": str(work / "programs"),
         **os.environ,
-        **variables,
         # Pass on sys.path, because under `bazel test`, a new interpreter does not find the
         # packages.
         "PYTHONPATH": os.pathsep.join([str(_ROOT), *filter(None, sys.path)]),
         # Some tests run a command that their library installs.
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
         # On the CPU, do not load the device, as on a machine without it.
-        "TORCH_DEVICE_BACKEND_AUTOLOAD": "0" if run.device == "cpu" else "1",
+        "TORCH_DEVICE_BACKEND_AUTOLOAD": "0" if device == "cpu" else "1",
+    }
+
+
+def _finish(run: Run, variables: Mapping[str, str], work: Path, again: bool) -> None:
+    """Start processes until every test has an outcome."""
+    journal = Path(run.journal)
+    description = work / f"{run.suite}-{run.device}.run.json"
+    description.write_text(run.json(), encoding="utf-8")
+    environment = {
+        **_environment(run.device, work),
+        **variables,
         recording.FILE: run.journal,
         recording.FOLDER: run.tree,
         recording.AGAIN: "1" if again else "",
