@@ -58,6 +58,9 @@ def __getattr__(name: str) -> Any:
     if name == "estimate":  # the package `estimate` is itself callable
         return import_module(f"{__name__}.estimate")
     if name in _LAZY:
+        from torch_google.tpu.runtime.jax_import import import_jax
+
+        import_jax()
         return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -408,3 +408,29 @@ def test_a_device_mesh_keeps_a_device_that_was_selected_before_the_start(
     environment = {"TORCH_TPU_CPU_DEVICES": "3", "LOCAL_RANK": "1"}
     # In v2.6, torch initializes the backend when a device is selected.
     assert run(_LOAD + program, **environment) == f"{not V2_6} {index}"
+
+
+_SEEDED = """
+import random, numpy
+from torch_google.tpu.testing import quick_compiler
+quick_compiler.use()
+random.seed(0), numpy.random.seed(0), torch.manual_seed(0)
+def states():
+    key, position = numpy.random.get_state()[1:3]
+    return random.getstate(), key.tolist(), position, torch.get_rng_state().tolist()
+before = states()
+"""
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "torch.ones(3, device='tpu').add(1).tolist()",
+        "torch.tpu.set_eager_mode('fused'); (torch.ones(3, device='tpu') * 2 + 1).tolist()",
+        "torch.compile(lambda x: x.sin() + 1)(torch.ones(3, device='tpu')).tolist()",
+        "torch_google.tpu.custom_kernel",
+        "from torch_google.tpu.estimate import estimate",
+    ],
+)
+def test_the_first_use_draws_no_random_numbers_of_the_program(use: str) -> None:
+    assert run(f"{_LOAD}{_SEEDED}{use}\nprint(states() == before)") == "True"

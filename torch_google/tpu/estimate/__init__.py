@@ -7,6 +7,7 @@ The package is callable: `torch_google.tpu.estimate(model, inputs, topology="v5e
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -32,9 +33,8 @@ class _Callable(ModuleType):
     """
 
     def __call__(self, *args: Any, **kwargs: Any) -> Report:
-        from torch_google.tpu.estimate.estimation import estimate
-
-        return estimate(*args, **kwargs)
+        function: Callable[..., Report] = __getattr__("estimate")
+        return function(*args, **kwargs)
 
 
 def __getattr__(name: str) -> Any:
@@ -42,6 +42,9 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
+    from torch_google.tpu.runtime.jax_import import import_jax
+
+    import_jax()
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 

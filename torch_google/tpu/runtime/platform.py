@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torch_google.tpu.runtime import accelerator_nodes, heap, processes
+from torch_google.tpu.runtime.jax_import import import_jax
 from torch_google.tpu.target_platform import PLATFORMS
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def _xla_flags() -> str:
 def _start() -> list[jax.Device]:
     forced = _forced()
     try:
-        import jax
+        jax = import_jax()
     except ImportError as error:
         raise ImportError(
             f"tpu: the device runs on JAX, which is not installed ({error}). "
