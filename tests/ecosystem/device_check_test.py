@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that a process without the device is detected, and one with it is not."""
+"""Test that the check accepts a process with the device, and rejects one without it."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def test_a_device_that_works_is_accepted(tmp_path: Path) -> None:
     device_check.check(_ENVIRONMENT | {"TORCH_DEVICE_BACKEND_AUTOLOAD": "1"}, tmp_path)
 
 
-def test_a_device_that_is_not_loaded_is_an_error_with_the_cause(tmp_path: Path) -> None:
+def test_a_device_that_is_not_loaded_raises_an_error_with_the_cause(tmp_path: Path) -> None:
     environment = _ENVIRONMENT | {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     with pytest.raises(DeviceError, match="\nRuntimeError: Expected one of cpu"):
         device_check.check(environment, tmp_path)
 
 
-def test_a_process_that_ends_without_a_word_is_an_error(tmp_path: Path) -> None:
+def test_the_error_has_the_exit_status_of_a_silent_process(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("import os; os._exit(3)")
-    with pytest.raises(DeviceError, match="The process exited 3"):
+    with pytest.raises(DeviceError, match="The process exited with status 3"):
         device_check.check({**os.environ, "PYTHONPATH": str(tmp_path)}, tmp_path)
 
 
-def test_the_warning_that_explains_a_missing_device_is_repeated(tmp_path: Path) -> None:
+def test_the_error_has_the_warning_that_explains_a_missing_device(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text(
         "import warnings; warnings.warn('tpu: no file'); raise AttributeError('ones')"
     )

@@ -5,8 +5,9 @@
     python -m tests.ecosystem.install DIRECTORY --groups hf,vision   some groups
 
 pip installs exactly the locked wheels, and checks their hashes. The environment imports
-torch_google from this workspace, with the entry points of its wheel. To use the device, compile
-`torch_google/tpu/_C.so` with the environment's Python: `python torch_google/tpu/csrc/develop.py`.
+torch_google from this workspace, and has the entry points that its wheel registers. To use the
+device, build `torch_google/tpu/_C.so` with the environment's Python:
+`python torch_google/tpu/csrc/develop.py`.
 """
 
 from __future__ import annotations

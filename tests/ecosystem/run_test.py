@@ -33,7 +33,7 @@ def test_a_stale_case_runs_again_and_a_current_one_does_not() -> None:
 def test_without_the_device_the_command_fails_and_records_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(device_check, "_PROGRAM", "raise RuntimeError('no device')")
+    monkeypatch.setattr(device_check, "_PROBE", "raise RuntimeError('no device')")
     monkeypatch.setattr(run, "record", lambda row: pytest.fail("a row was recorded"))
     assert run.main(["timm/resnet:strict"]) == 2
     error = capsys.readouterr().err

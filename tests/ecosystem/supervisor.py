@@ -30,7 +30,7 @@ class Outcome:
 
 
 def check_device() -> None:
-    """Raise a DeviceError if a child process could not use the device."""
+    """Raise a DeviceError if child processes cannot use the device."""
     with tempfile.TemporaryDirectory() as scratch:
         device_check.check(_environment(scratch), Path(scratch))
 

@@ -410,15 +410,15 @@ def test_a_device_mesh_keeps_a_device_that_was_selected_before_the_start(
     assert run(_LOAD + program, **environment) == f"{not V2_6} {index}"
 
 
-_SEEDED = """
+_SEED_GENERATORS = """
 import random, numpy
 from torch_google.tpu.testing import quick_compiler
 quick_compiler.use()
 random.seed(0), numpy.random.seed(0), torch.manual_seed(0)
-def states():
+def generator_states():
     key, position = numpy.random.get_state()[1:3]
     return random.getstate(), key.tolist(), position, torch.get_rng_state().tolist()
-before = states()
+before = generator_states()
 """
 
 
@@ -432,5 +432,5 @@ before = states()
         "from torch_google.tpu.estimate import estimate",
     ],
 )
-def test_the_first_use_draws_no_random_numbers_of_the_program(use: str) -> None:
-    assert run(f"{_LOAD}{_SEEDED}{use}\nprint(states() == before)") == "True"
+def test_the_first_use_preserves_global_random_states(use: str) -> None:
+    assert run(f"{_LOAD}{_SEED_GENERATORS}{use}\nprint(generator_states() == before)") == "True"
