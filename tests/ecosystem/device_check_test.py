@@ -29,15 +29,18 @@ def test_a_device_that_is_not_loaded_raises_an_error_with_the_cause(tmp_path: Pa
         device_check.check(environment, tmp_path)
 
 
-def test_the_error_has_the_exit_status_of_a_silent_process(tmp_path: Path) -> None:
-    (tmp_path / "torch.py").write_text("import os; os._exit(3)")
+def test_the_error_has_the_exit_status_of_a_silent_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_check, "_PROBE", "import os; os._exit(3)")
     with pytest.raises(DeviceError, match="The process exited with status 3"):
-        device_check.check({**os.environ, "PYTHONPATH": str(tmp_path)}, tmp_path)
+        device_check.check(_ENVIRONMENT, tmp_path)
 
 
-def test_the_error_has_the_warning_that_explains_a_missing_device(tmp_path: Path) -> None:
-    (tmp_path / "torch.py").write_text(
-        "import warnings; warnings.warn('tpu: no file'); raise AttributeError('ones')"
-    )
+def test_the_error_has_the_warning_that_explains_a_missing_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probe = "import warnings; warnings.warn('tpu: no file'); raise AttributeError('ones')"
+    monkeypatch.setattr(device_check, "_PROBE", probe)
     with pytest.raises(DeviceError, match="UserWarning: tpu: no file\nAttributeError: ones"):
-        device_check.check({**os.environ, "PYTHONPATH": str(tmp_path)}, tmp_path)
+        device_check.check(_ENVIRONMENT, tmp_path)
