@@ -430,6 +430,9 @@ before = generator_states()
         "torch.compile(lambda x: x.sin() + 1)(torch.ones(3, device='tpu')).tolist()",
         "torch_google.tpu.custom_kernel",
         "from torch_google.tpu.estimate import estimate",
+        "torch.compile(lambda x: x + 1, backend='tpu')(torch.ones(2))",
+        "import torch_google.tpu.kernels",
+        "import torch_google.tpu.spmd",
     ],
 )
 def test_the_first_use_preserves_global_random_states(use: str) -> None:

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from torch_google.tpu.release import V2_6
+from torch_google.tpu.runtime.jax_import import import_jax
 
 if TYPE_CHECKING:
     from torch_google.tpu.compile.aot import backend
@@ -40,4 +41,5 @@ _MODULES = {
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import_jax()
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

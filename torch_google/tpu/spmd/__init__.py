@@ -4,6 +4,11 @@
 A sharded tensor is on one tpu device, which represents all devices of the mesh. Operators on the
 tensor run on all these devices, and XLA (GSPMD) inserts the communication.
 """
+# ruff: noqa: E402 - JAX must be imported before the modules that use it
+
+from torch_google.tpu.runtime.jax_import import import_jax
+
+import_jax()
 
 from torch_google.tpu.spmd.dtensors import from_dtensor, placements_of, to_dtensor
 from torch_google.tpu.spmd.fully_sharded import FullyShardedDataParallel
